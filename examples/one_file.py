@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The problem. Shapes are in comments: B sequences, N chains, D hops, K numbers a symbol, T = N (2 D + 1) positions.
+# The problem. Shapes are in comments: B sequences, N chains, D hops, K numbers per symbol, T = N (2 D + 1) positions.
 
 HOPS, CHAINS, WIDTH = 3, 4, 4  # D, N, K
 LENGTH = CHAINS * (2 * HOPS + 1)
@@ -34,21 +34,21 @@ ROLES = [name for link in LINKS for name in (f"x{link - 1}>", f">x{link}")] + ["
 
 
 def position_code() -> Tensor:  # T K
-    """Cosine and sine of each position's number at frequencies 10000^(-2i/K): what tells neighbours."""
+    """Return the cosine and sine of each position at frequencies 10000^(-2i/K), by which heads find neighbours."""
     frequency = 10_000.0 ** (-2.0 * torch.arange(WIDTH // 2, dtype=torch.float64) / WIDTH)
     angle = torch.arange(LENGTH, dtype=torch.float64)[:, None] * frequency
     return torch.stack([angle.cos(), angle.sin()], dim=-1).flatten(1).float()
 
 
 def compose(symbols: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The inputs, targets and places of sequences.
+    """Return the inputs, targets and places of sequences.
 
     symbols  B N D+1 K: the vectors x0 ... xD of every chain
-    order    B D+1 N: the rank of each chain in the blocks of link 1, ..., link D, and in that of the questions
+    order    B D+1 N: the rank of each chain in the blocks of link 1, ..., link D, and in the block of the questions
 
     inputs   B T 2K: a symbol and its position's code
     targets  B N D K: x1 ... xD for each question, in the order of the questions
-    places   B N R: the position of each role (ROLES) of each chain; with it attention is sorted by role
+    places   B N R: the position of each role (ROLES) of each chain, by which attention is sorted by role
     """
     batch = len(symbols)
     places, held = [], []
@@ -68,7 +68,7 @@ def compose(symbols: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def sample(batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Fresh sequences: normal symbols, chains in random order within each block."""
+    """Return fresh sequences: normal symbols, chains in random order within each block."""
     symbols = torch.randn(batch, CHAINS, HOPS + 1, WIDTH, generator=generator)
     return compose(symbols, torch.rand(batch, HOPS + 1, CHAINS, generator=generator).argsort(dim=-1))
 
@@ -78,7 +78,7 @@ def sample(batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tens
 
 
 class Attention(nn.Module):
-    """Causal attention. `replaced` may put a pattern in the place of the one it computed: how we look inside."""
+    """Causal attention. To look inside, `replaced` receives the computed pattern and may return another one."""
 
     def __init__(self, d_model: int, heads: int, d_head: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(heads * d_head, d_model)
 
     def forward(self, x: Tensor, replaced=None) -> Tensor:
-        """From and to the residual stream, B T d_model."""
+        """Return what the layer adds to the residual stream `x`, B T d_model."""
         query, key, value = (
             project(x).unflatten(-1, (self.heads, self.d_head)).transpose(1, 2)  # B H T d_head
             for project in (self.query, self.key, self.value)
@@ -116,7 +116,7 @@ class Transformer(nn.Module):
                 attention.key.weight *= 4.0
 
     def forward(self, inputs: Tensor, replaced=None) -> Tensor:
-        """The answers, B N D K. `replaced(layer, pattern)` may return another pattern than the computed one."""
+        """Return the answers, B N D K. `replaced(layer, pattern)` may return another pattern than the computed one."""
         x = self.embed(inputs)
         for layer, (norm, attention) in enumerate(zip(self.norms, self.attentions, strict=True)):
             x = x + attention(norm(x), None if replaced is None else lambda p, layer=layer: replaced(layer, p))
@@ -128,12 +128,12 @@ class Transformer(nn.Module):
 
 
 def losses(answers: Tensor, targets: Tensor) -> Tensor:  # D
-    """Mean squared error of each hop: 1 for a model that knows nothing, 0.75 for a guess among four chains."""
+    """Return each hop's mean squared error: 1 for a model that knows nothing, 0.75 for a guess among four chains."""
     return (answers - targets).square().mean(dim=(0, 1, 3))
 
 
 def train(steps: int = 1_200, batch: int = 128, rate: float = 6e-3, seed: int = 0) -> tuple[Transformer, list]:
-    """A trained model, and rows of (step, loss of each hop)."""
+    """Return a trained model, and rows of (step, loss of each hop)."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     model, rows, began = Transformer(), [], time.monotonic()
@@ -156,14 +156,14 @@ def train(steps: int = 1_200, batch: int = 128, rate: float = 6e-3, seed: int = 
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Looking inside: attention by role, and what the answer loses when one head may no longer attend from one role.
+# Looking inside: attention by role, and how the loss rises when one head may no longer choose where a role attends.
 
 
 @torch.no_grad()
 def attention_by_role(model: Transformer, batch: int = 512, seed: int = 1) -> Tensor:  # L H R R
-    """Mean attention of every head from each role to each role of the same chain."""
+    """Return the mean attention of every head from each role to each role of the same chain."""
     inputs, _, places = sample(batch, torch.Generator().manual_seed(seed))
-    query = places[:, :, :, None] * LENGTH + places[:, :, None, :]  # B N R R: where in a flattened pattern
+    query = places[:, :, :, None] * LENGTH + places[:, :, None, :]  # B N R R: the index in a flattened pattern
     seen = []
 
     def record(layer: int, pattern: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ def attention_by_role(model: Transformer, batch: int = 512, seed: int = 1) -> Te
 
 @torch.no_grad()
 def ablated_loss(model: Transformer, layer: int, head: int, role: int, batch: int = 128, seed: int = 2) -> Tensor:  # D
-    """Loss of each hop when a head attends from one role to all earlier positions alike."""
+    """Return the loss of each hop when a head attends uniformly from one role to all positions that it may see."""
     inputs, targets, places = sample(batch, torch.Generator().manual_seed(seed))
 
     def replaced(at: int, pattern: Tensor) -> Tensor:
@@ -194,21 +194,21 @@ def ablated_loss(model: Transformer, layer: int, head: int, role: int, batch: in
 
 
 def strongest(model: Transformer, count: int = 12) -> list[tuple[float, int, int, int, int]]:
-    """The head rows whose ablation costs the answer most: (rise of the loss, layer, head, query role, key role)."""
+    """Return the head rows whose ablation costs most: (rise of the loss, layer, head, query role, key role)."""
     attention = attention_by_role(model)
     inputs, targets, _ = sample(128, torch.Generator().manual_seed(2))  # the sequences of `ablated_loss`
     with torch.no_grad():
         whole = losses(model(inputs), targets).mean().item()
     rises = []
     for layer, head, query in torch.cartesian_prod(*map(torch.arange, attention.shape[:3])).tolist():
-        if attention[layer, head, query].max() > 0.3:  # attends to one role of its chain; others average
+        if attention[layer, head, query].max() > 0.3:  # rows that attend to one role of their chain
             rise = ablated_loss(model, layer, head, query).mean().item() - whole
             rises.append((rise, layer, head, query, int(attention[layer, head, query].argmax())))
     return sorted(rises, reverse=True)[:count]
 
 
 def picture(rows: list, model: Transformer, found: list) -> str:
-    """An SVG: on the left the loss of each hop while training, on the right the strongest rows as arrows by layer."""
+    """Return an SVG: on the left the loss of each hop in training, on the right the strongest rows by layer."""
     colours, out = ["#0072b2", "#d55e00", "#009e73"], []
     last = rows[-1][0]
     for hop, colour in enumerate(colours[:HOPS]):
@@ -247,7 +247,7 @@ def main(scale: float = 1.0) -> None:
     """Train, look inside, print and draw."""
     model, rows = train(steps=max(12, round(1_200 * scale)))
     found = strongest(model)
-    print("\nThe head rows that the answer needs most, and what each costs when it attends to nothing in particular:")
+    print("\nThe head rows that the answer needs most, and how the loss rises when each attends uniformly:")
     for rise, layer, head, query, key in found:
         print(f"  L{layer + 1}.H{head + 1:<2d} {ROLES[query]:>3s} attends to {ROLES[key]:3s}   loss +{rise:.3f}")
     with open("one_file.svg", "w", encoding="utf-8") as file:

@@ -1,11 +1,11 @@
-"""The search at a size: a planted circuit among a thousand heads, how long it takes and how much memory.
+"""Time and memory of the circuit search in a large model: a planted circuit among a thousand heads.
 
     python race/big_model.py FOLDER [--layers 32] [--heads 32] [--width 1024] [--threads 2] [--json FILE]
 
-Makes a GPT-2 of that size in FOLDER, of which two heads answer equations of one hop and all others are random (from
-`tests/support/planted_text.py`), and finds its circuit as `hopscope circuit FOLDER` would. Ends with status 1 unless
-that is the planted one and nothing else. Interrupted, it goes on where it was when called again; time is counted over
-all calls.
+The script makes a GPT-2 of the given size in FOLDER, in which two heads answer equations of one hop and all other heads
+are random (from `tests/support/planted_text.py`). It then finds the circuit as `hopscope circuit FOLDER` would. The
+exit status is 1 unless the circuit is exactly the planted one. The same command continues an interrupted search; time
+is counted over all calls.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from examples.text_model.training import publish
 
 
 class Clock:
-    """Time spent, over all calls, in a file beside the model.
+    """The time spent over all calls, which is stored in a file beside the model.
 
     Args:
-        path: of the file.
+        path: the path of that file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Clock:
         )
 
     def spent(self) -> dict[str, float]:
-        """Minutes by the clock and of all cores together, and the most memory held (GB); kept."""
+        """Return and store the wall-clock minutes, the minutes of all cores together, and the peak memory in GB."""
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         spent = {
             "minutes": self._before["minutes"] + (time.monotonic() - self._began) / 60,
@@ -58,17 +58,17 @@ class Clock:
 
 
 def processor() -> str:
-    """Its name."""
+    """Return the name of the processor."""
     told = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     return next((line.partition(":")[2].strip() for line in told if line.startswith("model name")), "unknown")
 
 
 def main() -> None:
-    """Make, search, compare, keep."""
+    """Make the model, find its circuit, compare it with the planted one, and write the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of the model; made if it is not there")
+    parser.add_argument("folder", type=Path, help="folder of the model, which is made if it is missing")
     parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--heads", type=int, default=32, help="of a layer [default: 32]")
+    parser.add_argument("--heads", type=int, default=32, help="heads per layer [default: 32]")
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")

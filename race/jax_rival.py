@@ -1,6 +1,6 @@
-"""The rival in JAX: one model as people write it, `vmap` over M of them, one jitted AdamW step.
+"""The rival in JAX: one model as people usually write it, `vmap` over M models, and one jitted AdamW step.
 
-Needs `pip install jax` (with CUDA, `pip install "jax[cuda12]"`); nothing else here does.
+It needs `pip install jax` (with CUDA, `pip install "jax[cuda12]"`); nothing else in this folder needs JAX.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hopscope.problem.vectors import Batch
 from hopscope.training.recipe import Recipe
 
 Weights = dict[str, jax.Array]
-"""Of M models, along a leading axis; inside `vmap`, of one."""
+"""The weights of M models along a leading axis; inside `vmap`, the weights of one model."""
 
-jax.config.update("jax_default_matmul_precision", "highest")  # fp32 as torch has it; by default it is TF32 on a GPU
+jax.config.update("jax_default_matmul_precision", "highest")  # fp32 as in torch; on a GPU, the default is TF32
 
 
 def _norm(x: jax.Array, weights: Weights, name: str) -> jax.Array:
@@ -32,7 +32,7 @@ def _linear(x: jax.Array, weights: Weights, name: str) -> jax.Array:
 
 
 def _answers(weights: Weights, x: jax.Array, layers: int, heads: int, reads: int) -> jax.Array:
-    """One GPT-2 that reads vectors: answers at the queries."""
+    """Return the answers at the queries of one GPT-2 that reads vectors."""
     batch, pos, _ = x.shape
     x = _linear(x, weights, "embed")
     hidden = jnp.triu(jnp.ones((pos, pos), bool), 1)
@@ -54,7 +54,7 @@ def _answers(weights: Weights, x: jax.Array, layers: int, heads: int, reads: int
 def jax_trainer(
     problem: RetrievalProblem, recipe: Recipe, weights: dict[str, Tensor]
 ) -> Callable[[Batch], list[float]]:
-    """A function that makes one update of all models and gives their losses."""
+    """Return a function that makes one update of all models and returns their losses."""
 
     def loss_of(weights: Weights, inputs: jax.Array, targets: jax.Array) -> jax.Array:
         answers = _answers(weights, inputs, recipe.layers, recipe.heads, problem.chains)
@@ -63,7 +63,7 @@ def jax_trainer(
     def moved(
         weight: jax.Array, mean: jax.Array, square: jax.Array, gradient: jax.Array, step: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """One weight and its moments after an AdamW step."""
+        """Return one weight and its moments after an AdamW step."""
         mean = recipe.beta1 * mean + (1 - recipe.beta1) * gradient
         square = recipe.beta2 * square + (1 - recipe.beta2) * gradient**2
         change = mean / (1 - recipe.beta1**step) / (jnp.sqrt(square / (1 - recipe.beta2**step)) + 1e-8)

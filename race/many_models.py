@@ -1,20 +1,21 @@
-"""M models at once against the other ways to train M models: same tensors, same updates, one run.
+"""Race M models trained at once against the other ways to train M models, with the same tensors and updates.
 
     python race/many_models.py [--models 1,8] [--layers 4] [--batch 512] [--device cuda] [--precision bf16]
                                 [--seconds 60] [--json FILE]
 
-The recipe is the depth sweep's (d_model 128, 8 heads, D = 5 with the implicit curriculum). Who races:
+The recipe is the depth sweep's (d_model 128, 8 heads, D = 5 with the implicit curriculum). The racers are:
 
-    one by one       GPT-2 as people write it, a Python loop over models
-    hugging face     the same with transformers' GPT2Model (where it is installed)
-    compiled         the first, each model through torch.compile
-    CUDA graphs      the same with mode="reduce-overhead" (on a GPU)
-    torch.func       stack_module_state and vmap, the ensembling of torch's own tutorials
-    jax vmap         a jitted step in JAX, vmapped over models (in fp32, where it is installed)
+    one by one       GPT-2 as people usually write it, with a Python loop over models
+    hugging face     the same with transformers' GPT2Model (if transformers is installed)
+    compiled         `one by one`, with torch.compile on each model
+    CUDA graphs      `compiled`, with mode="reduce-overhead" (on a GPU)
+    torch.func       stack_module_state and vmap, as in torch's tutorial on ensembles
+    jax vmap         a jitted step in JAX, vmapped over models (in fp32, if JAX is installed)
     hopscope         M models along a leading axis
 
-All start from the same weights and see the same batches; the difference of their losses over the first steps is shown,
-and in fp32 it must be nothing to speak of. Then they step in turns, so that a machine that slows down slows all.
+All racers start from the same weights and get the same batches. The largest relative difference of their losses over
+the first steps is printed; in fp32 it must be negligible. Then the racers make their steps in turns, so that a machine
+that slows down slows all racers.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ Cast = Callable[[], AbstractContextManager[object]]
 
 
 class FaceGPT2(nn.Module):
-    """Hugging Face's GPT2Model that reads vectors, with the weights of a plain one."""
+    """Hugging Face's GPT2Model that reads vectors, with the weights of a `PlainGPT2`."""
 
     def __init__(self, plain: PlainGPT2, recipe: Recipe, length: int) -> None:
         from transformers import GPT2Config, GPT2Model
@@ -63,7 +64,7 @@ class FaceGPT2(nn.Module):
         self.embed, self.read, self.reads = plain.embed, plain.read, plain.reads
         self.body = GPT2Model(config)
         with torch.no_grad():
-            # Positions are part of the inputs; its table of them stays zero.
+            # Positions are part of the inputs, so the model's table of positions stays zero.
             self.body.wpe.weight.zero_().requires_grad_(False)
             self.body.wte.weight.requires_grad_(False)
             self.body.ln_f.load_state_dict(plain.norm.state_dict())
@@ -80,19 +81,19 @@ class FaceGPT2(nn.Module):
                     conv.bias.copy_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Answers at the queries."""
+        """Return the answers at the queries."""
         return self.read(self.body(inputs_embeds=self.embed(x)).last_hidden_state)[:, -self.reads :]
 
 
 def optimiser(parameters: list[Tensor], recipe: Recipe) -> torch.optim.AdamW:
-    """The same for all."""
+    """Return the optimiser, which is the same for all racers."""
     return torch.optim.AdamW(
         parameters, recipe.learning_rate, (recipe.beta1, recipe.beta2), weight_decay=recipe.weight_decay, fused=True
     )
 
 
 def one_by_one(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
-    """A Python loop over models."""
+    """Return a step that updates the models in a Python loop."""
     optimisers = [optimiser([p for p in model.parameters() if p.requires_grad], recipe) for model in models]
 
     def step(batch: Batch) -> list[float]:
@@ -112,7 +113,7 @@ def one_by_one(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
 
 
 def functional(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
-    """torch.func: one stacked set of weights, vmap over it."""
+    """Return a step by torch.func, with one stacked set of weights and vmap over the models."""
     weights, _ = torch.func.stack_module_state(models)
     weights = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
     updates = optimiser(list(weights.values()), recipe)
@@ -123,7 +124,7 @@ def functional(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
 
     over_models = torch.func.vmap(loss_of)
     on_gpu = next(iter(weights.values())).is_cuda
-    attention = partial(sdpa_kernel, SDPBackend.MATH) if on_gpu else nullcontext  # the fused fail under vmap there
+    attention = partial(sdpa_kernel, SDPBackend.MATH) if on_gpu else nullcontext  # fused kernels fail under vmap there
 
     def step(batch: Batch) -> list[float]:
         with attention(), cast():
@@ -137,12 +138,12 @@ def functional(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
 
 
 def ensemble(ours: Ensemble, recipe: Recipe, models: int) -> Step:
-    """hopscope."""
+    """Return hopscope's own step."""
     return lambda batch: ours.update(batch, [recipe.learning_rate] * models).mean(dim=1).tolist()
 
 
 def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, precision: Precision) -> dict[str, Step]:
-    """All racers, from the same weights; in bf16 the others by autocast."""
+    """Return all racers, with the same weights. In bf16, all but hopscope use autocast."""
     seeds = list(range(models))
     cast = partial(torch.autocast, torch.device(device).type, torch.bfloat16, precision == "bf16")
     execution = Execution(device=device, precision=precision).resolve(Setup("race", problem, recipe, tuple(seeds)))
@@ -182,17 +183,17 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, p
 
 
 def race(racers: dict[str, Step], data: Data, seconds: float, check: int, device: str) -> dict[str, dict[str, float]]:
-    """Check that all compute the same, then time them in turns; racers that cannot run here are named and left out."""
+    """Compare the losses of all racers, then time the racers in turns. Racers that fail here are named and left out."""
     worst: dict[str, float] = dict.fromkeys(racers, 0.0)
     for number in range(check):
         batch, losses = data.training(number), dict[str, list[float]]()
         for name, step in [*racers.items()]:
             try:
                 losses[name] = step(batch)
-            except RuntimeError as error:  # as under vmap, of which torch cannot do everything everywhere
+            except RuntimeError as error:  # such as an operation that vmap does not support on this device
                 if name in ("one by one", "hopscope"):  # without these there is no race
                     raise
-                print(f"{name} cannot do it here and does not race: {str(error).splitlines()[0]}")
+                print(f"{name} fails on this machine and does not race: {str(error).splitlines()[0]}")
                 del racers[name]
         for name, mine in losses.items():
             gaps = [abs(a - b) / b for a, b in zip(mine, losses["one by one"], strict=True)]
@@ -214,14 +215,16 @@ def race(racers: dict[str, Step], data: Data, seconds: float, check: int, device
 
 
 def main() -> None:
-    """Race, print, keep."""
+    """Run the races, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="1,8", help="numbers of models, each a race of its own [default: 1,8]")
+    parser.add_argument("--models", default="1,8", help="numbers of models, with one race for each [default: 1,8]")
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=512, help="sequences a model [default: 512, the paper's]")
+    parser.add_argument("--batch", type=int, default=512, help="sequences per model [default: 512, the paper's]")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of all [default: fp32]")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of racing, each [default: 60]")
+    parser.add_argument(
+        "--precision", choices=["fp32", "bf16"], default="fp32", help="precision of all racers [default: fp32]"
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of each race [default: 60]")
     parser.add_argument("--check-steps", type=int, default=5, help="steps whose losses are compared [default: 5]")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
     arguments = parser.parse_args()
@@ -244,7 +247,7 @@ def main() -> None:
         for name, one in found.items():
             rate = one["steps_per_second"]
             each = f"{rate:8.3f} steps/s  {models * rate:9.2f} model steps/s"
-            print(f"  {name:<14}{each}  differs by {one['differs_by']:.0e}")
+            print(f"  {name:<14}{each}  losses differ by {one['differs_by']:.0e}")
         print(f"  hopscope is {results[-1]['times_the_best_rival']:.2f} times as fast as the best rival")
     if arguments.json is not None:
         on = torch.cuda.get_device_name() if arguments.device.startswith("cuda") else arguments.device

@@ -1,4 +1,4 @@
-"""Draws what `race/many_models.py --json FILE` wrote: `python race/plot.py FILE` makes FILE's .png beside it."""
+"""Plot the results of `race/many_models.py --json FILE`: `python race/plot.py FILE` writes a .png beside FILE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.plot.style import BLUE, COLUMN, house, new_figure
 
 
 def main() -> None:
-    """A panel for each number of models, a bar for each racer."""
+    """Draw a panel for each number of models, with a bar for each racer."""
     path = Path(sys.argv[1])
     told = json.loads(path.read_text())
     races = told["races"]
@@ -26,7 +26,7 @@ def main() -> None:
             axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=7)
             axes.grid(visible=False)
             axes.set_title(f"{race['models']} model{'s' if race['models'] > 1 else ''}")
-            axes.set_xlabel("steps a second, all models together")
+            axes.set_xlabel("steps per second, all models together")
             axes.set_xlim(0, 1.15 * max(rates.values()))
         where = f"{told['device']}, {told.get('precision', 'fp32')}"
         setting = f"{told['layers']} layers, d_model 128, 8 heads, batch {told['batch']}, {where}"

@@ -1,14 +1,15 @@
-"""Our trainer against two others, on the recipe of transformer A or the plain quick one: same tensors, same updates.
+"""Race our trainer against two rivals on the recipe of transformer A or the plain one: same tensors, same updates.
 
     python race/trainers.py [--recipe a] [--seconds 60] [--json]
 
-The plain rival is GPT-2 as people write it: one model, torch.nn modules, fused scaled-dot-product attention, fp32,
-AdamW, a Python loop. The careful one is the same, compiled whole, in bf16 where the processor has a unit for it, with
-the fused optimiser. First ours and the plain one train in fp32 for 100 steps on the same batches from the same weights
-and must agree; then all are timed in turns, so that a machine that slows down slows all. Compiling is timed separately.
+The plain rival is GPT-2 as people usually write it: one model, torch.nn modules, fused scaled-dot-product attention,
+fp32, AdamW, a Python loop. The careful rival is the same model compiled as a whole, in bf16 where the processor has a
+unit for it, with the fused optimiser. First, our trainer and the plain rival train in fp32 for 100 steps on the same
+batches from the same weights, and their losses must agree. Then all are timed in turns, so that a machine that slows
+down slows all. Compiling is timed separately.
 
-In the same turns run a step's products with the weights alone, forward and backward, by torch, in our precision and
-layout: what a trainer that multiplies by torch cannot leave out.
+The same turns also time the matrix products of a step with the weights alone, forward and backward, by torch in our
+precision and layout. A trainer that multiplies by torch cannot leave these products out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.schedule import Schedule
 
 _TURN = 10
-"""Steps of a turn: whoever comes next finds the caches full of what others need, and refills them in its first step."""
+"""Steps per turn. A trainer finds the caches full of other trainers' data, and refills them in its first step."""
 
 
 class PlainBlock(nn.Module):
@@ -56,7 +57,7 @@ class PlainBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The residual stream after this block."""
+        """Return the residual stream after this block."""
         batch, pos, _ = x.shape
         q, k, v = (
             part.view(batch, pos, self.heads, self.d_head).transpose(1, 2)
@@ -82,7 +83,7 @@ class PlainGPT2(nn.Module):
         self.read = nn.Linear(recipe.d_model, problem.target_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Answers at the queries."""
+        """Return the answers at the queries."""
         x = self.embed(x)
         for block in self.blocks:
             x = block(x)
@@ -109,7 +110,7 @@ class PlainGPT2(nn.Module):
 
 
 class PlainTrainer:
-    """The loop as people write it; `careful` as those who know torch well do."""
+    """A training loop as people usually write it; with `careful`, as people who know torch well write it."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class PlainTrainer:
         self.forward = torch.compile(self.model, dynamic=False) if careful else self.model
 
     def step(self, number: int) -> float:
-        """One update."""
+        """Make one update, and return its loss."""
         batch = self.data.training(number)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
             answers = self.forward(batch.inputs[0])
@@ -149,7 +150,7 @@ class PlainTrainer:
 
 
 class OurTrainer:
-    """Our ensemble of one."""
+    """Our trainer, with an ensemble of one model."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> None:
         self.schedule = Schedule(recipe)
@@ -157,13 +158,13 @@ class OurTrainer:
         self.ensemble = Ensemble(problem, recipe, [0], execution)
 
     def step(self, number: int) -> float:
-        """One update."""
+        """Make one update, and return its loss."""
         losses = self.ensemble.update(self.data.training(number), self.schedule.learning_rates(number))
         return losses.mean().item()
 
 
 class Products:
-    """The products of a step with the weights of its linear maps, and with nothing between them."""
+    """The matrix products of a step with the weights of its linear maps, without the operations between them."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> None:
         shape = recipe.architecture(problem)
@@ -173,11 +174,11 @@ class Products:
         rows, asked = (recipe.batch_size * count for count in (problem.sequence_length, shape.reads))
         block = [(rows, *size) for size in [(d, 3 * inner), (inner, d), *mlp]]
         last = [(rows, d, 2 * inner), *((asked, *size) for size in [(d, inner), (inner, d), *mlp])]
-        # Only the queries are answered, so the last block needs keys and values alone at all positions.
+        # Only the queries are answered, so the last block needs only keys and values at all positions.
         self.blocks = [*[_operands(block, dtype)] * (shape.layers - 1), _operands(last, dtype)]
 
     def step(self, number: int) -> float:
-        """Those of one update."""
+        """Compute the products of one update."""
         for block in self.blocks:
             for x, weight, gradient in block:
                 torch.bmm(x, weight)
@@ -187,7 +188,7 @@ class Products:
 
 
 def _operands(maps: list[tuple[int, int, int]], dtype: torch.dtype) -> list[list[Tensor]]:
-    """Rows, weight and gradient of each map, by rows, numbers read and numbers written."""
+    """Return random rows, weight and gradient of each map, which is given as (rows, d_in, d_out)."""
     return [
         [torch.randn(1, *size, dtype=dtype) for size in ((rows, d_in), (d_in, d_out), (rows, d_out))]
         for rows, d_in, d_out in maps
@@ -195,7 +196,7 @@ def _operands(maps: list[tuple[int, int, int]], dtype: torch.dtype) -> list[list
 
 
 def same_losses(problem: RetrievalProblem, recipe: Recipe, execution: Execution, steps: int) -> float:
-    """Largest relative difference of the two losses over `steps` fp32 updates."""
+    """Return the largest relative difference between our losses and the plain rival's over `steps` fp32 updates."""
     ours = OurTrainer(problem, recipe, replace(execution, precision="fp32", compiled=False))
     plain = PlainTrainer(problem, recipe, ours.ensemble.weights())
     worst = 0.0
@@ -206,7 +207,7 @@ def same_losses(problem: RetrievalProblem, recipe: Recipe, execution: Execution,
 
 
 def race(runners: dict[str, Callable[[int], float]], seconds: float) -> dict[str, list[float]]:
-    """Seconds a step of each, taken in turns of a few steps for about `seconds` in all."""
+    """Return the seconds per step of each runner, timed in turns of a few steps for about `seconds` in total."""
     taken: dict[str, list[float]] = {name: [] for name in runners}
     number, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
@@ -220,13 +221,15 @@ def race(runners: dict[str, Callable[[int], float]], seconds: float) -> dict[str
 
 
 def main() -> None:
-    """Check, race, print."""
+    """Check that the losses agree, race, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of racing [default: 60]")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of racing [default: 60]")
     parser.add_argument("--check-steps", type=int, default=100, help="fp32 steps that must agree [default: 100]")
-    parser.add_argument("--recipe", choices=["a", "plain"], default="a", help="that is trained [default: a]")
-    parser.add_argument("--threads", type=int, help="of all trainers [default: all cores]")
-    parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto", help="of ours [default: auto]")
+    parser.add_argument("--recipe", choices=["a", "plain"], default="a", help="recipe to train [default: a]")
+    parser.add_argument("--threads", type=int, help="threads of all trainers [default: all cores]")
+    parser.add_argument(
+        "--precision", choices=["auto", "fp32", "bf16"], default="auto", help="our precision [default: auto]"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     processes.claim_process()
@@ -282,12 +285,12 @@ def main() -> None:
     for name, what in (("plain", "plain, eager, fp32"), ("careful", "careful, compiled"), ("hopscope", "hopscope")):
         faster = "" if name == "hopscope" else f"   hopscope is {step[name] / step['hopscope']:.2f} times as fast"
         print(f"{what:<20} {1 / step[name]:7.2f} steps/s, compiling {compiling[name]:4.0f} s{faster}")
-    over = ", ".join(f"{result['over_a_whole_run'][name]:.2f} times the {name} one" for name in ("plain", "careful"))
-    print(f"over {recipe.steps} steps, compiling counted: {over}")
+    over = " and ".join(f"{result['over_a_whole_run'][name]:.2f} times ({name})" for name in ("plain", "careful"))
+    print(f"over {recipe.steps} steps with compiling, hopscope is {over} as fast")
     print(
-        f"by torch the products with the weights alone take {1000 * products:.0f} ms, our whole step "
-        f"{1000 * step['hopscope']:.0f}; with them no trainer could be more than {step['plain'] / products:.2f} times "
-        f"as fast as the plain one"
+        f"the products with the weights alone take {1000 * products:.0f} ms by torch, and our whole step takes "
+        f"{1000 * step['hopscope']:.0f} ms; a trainer with these products can be at most "
+        f"{step['plain'] / products:.2f} times as fast as the plain one"
     )
 
 
@@ -298,7 +301,7 @@ def _seconds(step: Callable[[int], float], number: int) -> float:
 
 
 def processor() -> str:
-    """Its name, where the system tells."""
+    """Return the name of the processor, if the system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,9 +1,10 @@
-"""What an update takes here, by recipe, by how many models share it, and by how it is launched.
+"""Measure how long an update takes on this machine, by recipe, number of models, and way of launching it.
 
     python race/updates.py --recipe sweep --models 1,2,4 [--layers 8] [--device cuda] [--json]
 
-On a GPU: by torch alone, launched one by one; as one CUDA graph; and as a graph of compiled blocks. On a CPU: the way
-that is chosen here, and by torch alone. Data are made before the clock starts; compiling and recording are timed apart.
+On a GPU, updates are launched one by one by torch alone, as one CUDA graph, and as a graph of compiled blocks. On a
+CPU, they are launched as hopscope chooses on this machine, and by torch alone. Data are made before the clock starts.
+Compiling and recording are timed separately.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from hopscope.training.execution import Execution, default_device, using_threads
 from hopscope.training.recipe import Setup
 
 BEFORE = 5
-"""Updates until all is compiled, recorded and warm."""
+"""The number of warm-up updates, in which everything is compiled and recorded."""
 
 
 def ways(setup: Setup, device: str) -> Iterator[tuple[str, Execution]]:
-    """How updates can be launched on a device."""
+    """Yield the ways to launch updates on a device, by name."""
     chosen = Execution(device, compiled=False).resolve(setup)
     if torch.device(device).type == "cuda":
         yield "by torch alone", replace(chosen, kernels=False)
@@ -40,7 +41,7 @@ def ways(setup: Setup, device: str) -> Iterator[tuple[str, Execution]]:
 
 
 def measure(setup: Setup, execution: Execution, updates: int) -> dict[str, float]:
-    """Milliseconds of an update, the mean of so many, and seconds until they began, with what is compiled by then."""
+    """Return the mean milliseconds per update, and the seconds of compiling and warm-up before the timed updates."""
     problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
     data = Data(problem, recipe, seeds, execution.device)
     batches = [data.training(step) for step in range(updates)]
@@ -60,17 +61,17 @@ def measure(setup: Setup, execution: Execution, updates: int) -> dict[str, float
 
 
 def _wait(execution: Execution) -> None:
-    """Until all that was launched is done."""
+    """Wait until the device has finished all launched work."""
     if torch.device(execution.device).type == "cuda":
         torch.cuda.synchronize(execution.device)
 
 
 def main() -> None:
-    """Measure and tell."""
+    """Measure every way, and print the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", choices=recipes.BY_NAME, default="plain")
-    parser.add_argument("--layers", type=int, help="in place of the recipe's")
-    parser.add_argument("--models", default="1,4", help="how many at once, one number or several [1,4]")
+    parser.add_argument("--layers", type=int, help="number of layers, instead of the recipe's")
+    parser.add_argument("--models", default="1,4", help="numbers of models that share an update [default: 1,4]")
     parser.add_argument("--updates", type=int, default=20)
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--json", action="store_true")

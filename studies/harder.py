@@ -1,14 +1,16 @@
-"""What makes one hop and two hops harder for a pretrained model, and what does it say instead? (Section 4)
+"""What makes one and two hops harder for a pretrained model, and what does it answer instead? (Section 4)
 
-The same drawn questions of equations, written as code, in other dress: other orders, names and numbers of chains, facts
-twice, solved questions before, comments, earlier values, dead ends, chains of unequal length. One forward pass of each
-prompt and a space gives the probability of every letter and digit as the next word.
+The study asks questions of equations, written as code, in several dresses. A dress changes the order of the facts or
+the names, changes the number or the length of the chains, repeats the facts, or adds solved questions, comments,
+earlier values or dead ends. One forward pass over each prompt and a space gives the probability of every letter and
+digit as the next word.
 
     python -m examples.models qwen
     python -m studies.harder ask models/Qwen2.5-Coder-1.5B-Instruct runs/harder
     python -m studies.harder condense runs/harder results/language-models/harder
 
-Asking goes one dress and D at a time, and on where it was stopped; condensing reads what there is.
+`ask` asks one dress at one D after the other, and continues where it was stopped. `condense` reads the records that
+exist so far.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ KINDS = (
     "another digit",
     "anything else",
 )
-"""What the next word can be."""
+"""The kinds of next word."""
 
 CODE = hs.Extensions(form="code")
 Question = Any
@@ -51,7 +53,7 @@ Question = Any
 
 @dataclass(frozen=True)
 class Dress:
-    """A way to write a drawn question; `write` makes the prompt where the extensions alone do not."""
+    """A way to write a drawn question. `write` returns the prompt, by default the prompt that the extensions give."""
 
     name: str
     extensions: hs.Extensions = CODE
@@ -60,30 +62,33 @@ class Dress:
     least_hops: int = 1
 
     def file(self, runs: Path, hops: int) -> Path:
-        """Where its records are, a line a question."""
+        """Return the path of the dress's records at a D, which has one line per question."""
         return runs / f"{self.name.replace(' ', '-').replace(chr(39), '')}-{hops}.jsonl"
 
 
 def with_comments(question: Question) -> str:
-    """Nine lines of comments between the facts and the question."""
+    """Return the prompt with nine lines of comments between the facts and the question."""
     return _lines(*_facts(question), *COMMENTS, question.question.text)
 
 
 def with_earlier_values(question: Question) -> str:
-    """Before everything else each letter that gets a number gets another one; the last one counts, as in Python."""
+    """Return the prompt with other numbers assigned first, to the letters whose facts give them a number.
+
+    As in Python, the last assignment to a letter counts.
+    """
     latent = question.latent
     earlier = [f"{letter} = {earlier_value(latent, number)}" for number, letter in enumerate(latent.words[1])]
     return _lines(*earlier, *_facts(question), question.question.text)
 
 
 def earlier_value(latent: Any, number: int) -> str:
-    """The number that a letter of level 1 has at first: that of the next chain."""
+    """Return the number that is first assigned to letter `number` of level 1, which is that of the next chain."""
     values = latent.words[0]
     return str(values[(latent.links[0][number] + 1) % len(values)])
 
 
 def with_dead_ends(question: Question) -> str:
-    """Each letter that could be asked for is copied to one more letter, which nobody asks for."""
+    """Return the prompt with one more letter per chain, which copies the chain's last letter and is never asked for."""
     words = question.latent.words
     used = sum(map(len, words[1:]))
     more = zip(ascii_lowercase[used:], words[-1], strict=False)
@@ -91,7 +96,7 @@ def with_dead_ends(question: Question) -> str:
 
 
 def with_unequal_chains(question: Question) -> str:
-    """The chains that are not asked for end at once: their last letters get their numbers directly."""
+    """Return the prompt with the other chains cut short: their last letters get their numbers directly."""
     latent = question.latent
     path = latent.path
     short = {
@@ -134,7 +139,7 @@ PUBLISHED = DRESSES[0].name
 
 
 class NextWord:
-    """A pretrained model whose tokenizer writes a digit behind a space as two tokens, a letter as one: Qwen's does."""
+    """A pretrained model whose tokenizer, like Qwen's, makes " 1" two tokens and " a" one token."""
 
     def __init__(self, folder: Path) -> None:
         import torch
@@ -143,7 +148,7 @@ class NextWord:
         library: Any = AutoModelForCausalLM
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = library.from_pretrained(folder, dtype=torch.bfloat16).eval()
-        self.head = self.model.get_output_embeddings().weight.detach().float()  # in bf16 logits are an eighth apart
+        self.head = self.model.get_output_embeddings().weight.detach().float()  # bf16 would round logits to an eighth
         self.space = self._ids(" ")
         self.letters, self.digits = [self._ids(f" {x}") for x in ascii_lowercase], [self._ids(x) for x in digits]
         self.words = [*ascii_lowercase, *digits]
@@ -151,11 +156,11 @@ class NextWord:
     def _ids(self, text: str) -> int:
         found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         if len(found) != 1:
-            raise hs.InputError(f"{text!r} must be one token, and is {len(found)} in this tokenizer; ask Qwen's models")
+            raise hs.InputError(f"{text!r} must be one token, but is {len(found)} in this tokenizer; use a Qwen model")
         return int(found[0])
 
     def chances(self, prompts: Sequence[str]) -> list[dict[str, float]]:
-        """For each prompt the probability of every letter and digit as the next word, behind a space."""
+        """Return, for each prompt, the probability of every letter and digit as the next word after a space."""
         import torch
 
         ids = [[*self.tokenizer(prompt)["input_ids"], self.space] for prompt in prompts]
@@ -174,7 +179,7 @@ class NextWord:
 
 
 def ask(model: Path, runs: Path, count: int) -> None:
-    """Ask what has not been asked: every dress at each D, the first `count` questions."""
+    """Ask the first `count` questions of every dress at each D, except those that already have a record."""
     answering: NextWord | None = None
     for hops in HOPS:
         for dress in DRESSES:
@@ -182,7 +187,7 @@ def ask(model: Path, runs: Path, count: int) -> None:
                 continue
             path = dress.file(runs, hops)
             kept = path.read_bytes() if path.is_file() else b""
-            kept = kept[: kept.rfind(b"\n") + 1]  # without half a line of a run that was killed
+            kept = kept[: kept.rfind(b"\n") + 1]  # without a last line that a killed run left incomplete
             done = kept.count(b"\n")
             if done >= count:
                 continue
@@ -201,7 +206,7 @@ def ask(model: Path, runs: Path, count: int) -> None:
 
 
 def _record(question: Question, chance: dict[str, float], dress: Dress) -> dict[str, Any]:
-    """Whether the right answer is the likeliest word, its share among the values, and the probability of each kind."""
+    """Return one question's record: whether its answer is likeliest, its share among the values, and P of each kind."""
     kinds = dict.fromkeys(KINDS, 0.0)
     for word, probability in chance.items():
         kinds[_kind(word, question, dress)] += probability
@@ -233,15 +238,18 @@ def _kind(word: str, question: Question, dress: Dress) -> str:
 
 @dataclass(frozen=True)
 class DressPoint:
-    """What a dress does at a D.
+    """The results of one dress at one D.
 
     Attributes:
-        likeliest: of `n` questions, how many have the right answer as the likeliest next word; `low`, `high`: the 95%
-            Wilson interval of their share.
-        share: mean of P(right) / P(a value of the text); `guess`: what a guess among the values reaches.
-        lost, won: questions that only the published dress, or only this one, gets right; `p`: McNemar's exact test,
-            corrected by Holm over all dresses of this D that have the same chains.
-        kinds: mean probability of each kind of next word.
+        likeliest: how many of the `n` questions have the right answer as the likeliest next word.
+        low, high: the 95% Wilson interval of `likeliest / n`.
+        share: the mean of P(right answer) / P(any value in the text).
+        guess: the `share` of a guess among the values.
+        lost: how many questions only the published dress gets right; None if the dress has other chains.
+        won: how many questions only this dress gets right; None if the dress has other chains.
+        p: the p-value of McNemar's exact test between the two dresses, after Holm's correction over all dresses of this
+            D that have the same chains.
+        kinds: the mean probability of each kind of next word.
     """
 
     dress: str
@@ -259,7 +267,7 @@ class DressPoint:
 
 
 def points(runs: Path) -> list[DressPoint]:
-    """What was found, in the order of `DRESSES`."""
+    """Return the results of every dress that has records, by D and in the order of `DRESSES`."""
     found: list[DressPoint] = []
     for hops in HOPS:
         paths = {dress: dress.file(runs, hops) for dress in DRESSES}
@@ -296,10 +304,10 @@ def points(runs: Path) -> list[DressPoint]:
 
 
 def condense(runs: Path, out: Path) -> None:
-    """Write summary.json, table.md and figure.png from what was asked."""
+    """Write summary.json, table.md and figure.png from the records in `runs`."""
     found = points(runs)
     if not found:
-        raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
+        raise hs.InputError(f"{runs} holds no records; run ask first")
     from studies.figures.harder import harder
 
     records.write(out / "summary.json", found)
@@ -308,7 +316,7 @@ def condense(runs: Path, out: Path) -> None:
 
 
 def table(found: Sequence[DressPoint]) -> str:
-    """The points as Markdown."""
+    """Return the results as a Markdown table."""
     head = ("D", "dress", "n", "likeliest", "95% interval", "share", "lost", "won", "p", *KINDS)
     rows = [
         (
@@ -324,13 +332,13 @@ def table(found: Sequence[DressPoint]) -> str:
 
 
 def main() -> int:
-    """Ask or condense; returns the exit status."""
+    """Run `ask` or `condense`, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.harder", description=__doc__.splitlines()[0])
     what = parser.add_subparsers(dest="what", required=True)
     asking, condensing = what.add_parser("ask"), what.add_parser("condense")
     asking.add_argument("model", type=Path, help="the folder of the model")
     asking.add_argument("runs", type=Path, help="the folder of the records")
-    asking.add_argument("--count", type=int, default=100, help="questions of each dress and D")
+    asking.add_argument("--count", type=int, default=100, help="number of questions for each dress and D")
     condensing.add_argument("runs", type=Path, help="the folder of the records")
     condensing.add_argument("results", type=Path, help="the folder of the summary, table and figure")
     given = parser.parse_args()

@@ -1,14 +1,15 @@
-"""How far do pretrained language models retrieve, untuned, and does the form of asking matter? (Section 4, Figure 2)
+"""How many hops do pretrained language models answer, and does the form of asking matter? (Section 4, Figure 2)
 
-Three models of 0.1 to 1.5 billion weights of 4 bits (`python -m examples.models smollm2 gemma3 qwen` fetches them) are
-asked the paper's five formulations in three forms: by the paper's instruction, as a line to complete, and as code. All
-by exact probabilities; some replies are also sampled, which shows that both agree and what wrong replies are.
+Three models of 0.1 to 1.5 billion 4-bit weights are asked the paper's five formulations in three forms: with the
+paper's instruction, as a line to complete, and as code. They are not fine-tuned, and
+`python -m examples.models smollm2 gemma3 qwen` downloads them. All questions are asked by exact probabilities. Some
+replies are also sampled, which shows that both ways agree and what wrong replies are.
 
     python -m studies.language_models ask models runs/language-models
     python -m studies.language_models condense models runs/language-models results/language-models
 
-Asking takes hours. It goes one point at a time, first a hundred questions of each, then five hundred, and goes on where
-it was stopped; condensing reads what there is.
+`ask` takes hours. It asks a hundred questions per point, and then five hundred, and continues where it was stopped.
+`condense` reads the records that exist so far.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from studies.tools.command import status
 from studies.tools.records import markdown_table, write
 
 SIZES = {"SmolLM2-135M-Instruct": 0.135, "gemma-3-270m": 0.27, "Qwen2.5-Coder-1.5B-Instruct": 1.54}
-"""The models, with their billions of weights."""
+"""The number of weights of each model, in billions."""
 SMALL, MIDDLE, LARGE = SIZES
 FORMS = ("instruction", "completion", "code")
 OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
@@ -42,12 +43,18 @@ REPLIES = (
     "another number",
     "anything else",
 )
-"""What a reply to a question of equations can be."""
+"""The kinds of reply to a question of equations."""
 
 
 @dataclass(frozen=True)
 class Asking:
-    """A model asked in one form: equations at some D, or the other formulations; `sampled`: one reply each."""
+    """The questions that one model is asked in one form.
+
+    Attributes:
+        count: the number of questions per formulation and D.
+        hops: the values of D for equations; empty to ask the other formulations.
+        sampled: whether one reply per question is sampled, instead of exact probabilities.
+    """
 
     model: str
     form: str
@@ -57,24 +64,24 @@ class Asking:
 
     @property
     def folder(self) -> Path:
-        """Where its records are, below the folder of all."""
+        """The folder of its records, below the folder of all records."""
         return Path(self.model) / f"{self.form}{'-sampled' * self.sampled}{'-bf16' * (self.precision == 'bf16')}"
 
     @property
     def precision(self) -> str:
-        """In which it is computed: the largest model in bf16, as its weights are stored, but for its first hops as
-        code; else in fp32."""
+        """The precision of the computation: bf16 for the largest model, as its weights are stored, except for one to
+        four hops as code; fp32 for everything else."""
         return "bf16" if self.model == LARGE and (self.form, self.hops) != ("code", SOME_HOPS) else "fp32"
 
 
 BY_LINE = {SMALL: "code", MIDDLE: "code", LARGE: "code-bf16"}
-"""The folder of each model whose accuracy is shown by line: equations as code."""
+"""For each model, the folder of the records from which the accuracy by line is computed (equations as code)."""
 
 SOME_HOPS, ALL_HOPS = (1, 2, 3, 4), (1, 2, 3, 4, 5, 6)
 
 
 def plan() -> Iterator[Asking]:
-    """What is asked, in this order."""
+    """Yield everything that is asked, in order."""
     yield from (Asking(model, "code", 100, SOME_HOPS, sampled) for model in SIZES for sampled in (False, True))
     for count in (100, 500):
         for form in ("code", "instruction", "completion"):
@@ -85,7 +92,7 @@ def plan() -> Iterator[Asking]:
 
 
 def ask(models: Path, runs: Path) -> None:
-    """Ask everything of the plan that has not been asked, and note the processor's seconds."""
+    """Ask everything in the plan that has not been asked yet, and record the CPU seconds."""
     for asking in plan():
         folder = runs / asking.folder
         if _complete(folder, asking):
@@ -128,7 +135,7 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 
 
 def condense(models: Path, runs: Path, out: Path) -> None:
-    """Write summary.json, the tables and the figures from what was asked."""
+    """Write summary.json, the tables and the figures from the records in `runs`."""
     from studies.figures.language_models import by_size, figure_2
 
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -147,7 +154,7 @@ def condense(models: Path, runs: Path, out: Path) -> None:
                 replies[model] = what_replies_are(path.parent)
                 agreement += compare(model, path.parent.with_name("code"), path.parent)
     if not found:
-        raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
+        raise hs.InputError(f"{runs} holds no records; run ask first")
     points = sorted(
         found.values(),
         key=lambda point: (
@@ -163,7 +170,7 @@ def condense(models: Path, runs: Path, out: Path) -> None:
 
 
 def _points(folder: Path, model: str, source: Path) -> Iterator[dict[str, Any]]:
-    """The points in a folder of records, with what they cost and where the model comes from."""
+    """Yield the points in a folder of records, with their cost in CPU seconds and the source of the model."""
     [identity] = json.loads((folder / "benchmark.json").read_text())["models"].values()
     paid = folder / "seconds.jsonl"
     rows = [json.loads(line) for line in paid.read_text().splitlines()] if paid.is_file() else []
@@ -186,7 +193,7 @@ def _points(folder: Path, model: str, source: Path) -> Iterator[dict[str, Any]]:
 
 
 def _lines(path: Path, model: str) -> Iterator[dict[str, Any]]:
-    """Accuracy on equations by the place of each hop's line in its block of four; the last hop is to the value."""
+    """Yield the accuracy on equations by the place of each hop's line in its block. The last hop gives the value."""
     for row in json.loads(path.read_text())["lines"]:
         if row["formulation"] == "equations" and row["hops"] in SOME_HOPS:
             numbers = {name: row[name] for name in ("hops", "step", "accuracy", "low", "high")}
@@ -195,10 +202,13 @@ def _lines(path: Path, model: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many of `n` sampled replies to equations as code at some D were acceptable, and of those how many right.
+    """Sampled replies to equations as code at one D, compared with the exact probabilities of the same questions.
 
-    `expected_accepted`, `expected_right`: by the exact probabilities of the same questions; with 95% of replies the
-    counts are no further away than `accepted_noise` and `right_noise`.
+    Attributes:
+        n: the number of sampled replies.
+        accepted, right: how many replies were acceptable, and how many of the acceptable replies were right.
+        expected_accepted, expected_right: the counts that the exact probabilities predict.
+        accepted_noise, right_noise: 1.96 standard deviations of the predicted counts.
     """
 
     model: str
@@ -213,7 +223,7 @@ class Agreement:
 
 
 def compare(model: str, exact: Path, sampled: Path) -> list[Agreement]:
-    """The sampled replies beside the exact probabilities of the same questions, for each D."""
+    """Compare the sampled replies with the exact probabilities of the same questions, for each D."""
     weights = {record["id"]: record["weights"] for record in _records(exact)}
     both = [(record, weights[record["id"]]) for record in _records(sampled) if record["id"] in weights]
     found: list[Agreement] = []
@@ -228,13 +238,13 @@ def compare(model: str, exact: Path, sampled: Path) -> list[Agreement]:
 
 
 def _counted(chances: Iterable[float]) -> tuple[float, float]:
-    """How many of independent events with these chances are expected, and 1.96 standard deviations."""
+    """Return the expected number of independent events with these probabilities, and 1.96 standard deviations."""
     each = [min(chance, 1.0) for chance in chances]
     return sum(each), 1.96 * sum(chance * (1 - chance) for chance in each) ** 0.5
 
 
 def what_replies_are(folder: Path) -> dict[str, dict[str, float]]:
-    """By D, the share of sampled first replies that are each of `REPLIES`."""
+    """Return the share of each kind of `REPLIES` among the first sampled replies, by D."""
     by_hops: dict[int, list[dict[str, Any]]] = {}
     for record in _records(folder):
         by_hops.setdefault(record["hops"], []).append(record)
@@ -268,7 +278,7 @@ def tables(
     agreement: Sequence[Agreement] = (),
     lines: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """The points, accuracy by line, what replies are, and how sampled and exact numbers agree, as Markdown."""
+    """Return Markdown tables of points, accuracy by line, kinds of replies, and samples against exact mode."""
     names = ("accuracy", "low", "high", "share", "argmax", "p_acceptable", "unweighed", "guess", "shortcut")
     head = ("model", "form", "formulation", "hops", "n", "mode")
     numbers = [["-" if point[name] is None else f"{point[name]:.3f}" for name in names] for point in points]
@@ -328,10 +338,10 @@ def _agreement_table(agreement: Sequence[Agreement]) -> str:
 
 
 def main() -> int:
-    """Ask or condense; returns the exit status."""
+    """Run `ask` or `condense`, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.language_models", description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("ask", "condense"))
-    parser.add_argument("models", type=Path, help="the folder of the model folders")
+    parser.add_argument("models", type=Path, help="the folder that holds the model folders")
     parser.add_argument("runs", type=Path, help="the folder of the records")
     parser.add_argument("results", type=Path, nargs="?", default=Path("results/language-models"))
     given = parser.parse_args()

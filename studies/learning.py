@@ -1,14 +1,16 @@
 """Does the laptop's recipe learn three hops, how reliably, and after how many steps?
 
-Forty seeds a condition, none of them used when its recipe was chosen. The budget of a seed is the steps before the
-recipe's learning rate decays; what is learned later does not count. Conditions: the plain recipe; with twice the
-budget; with twice the heads and less weight decay, a flatter initial attention (`qk_gain` 2) or head dropout (0.1);
-and, on forty seeds of their own, with head dropout that begins once a run has learned its first hop.
+Each condition has forty seeds, none of which was used when the recipe was chosen. The budget of a seed is the number of
+steps before the recipe's learning rate decays; hops learned later do not count. The conditions are the plain recipe;
+the plain recipe with twice the budget; twice the budget and twice the heads with one further change (less weight decay,
+a flatter initial attention by `qk_gain` 2, or head dropout of 0.1); and, on forty other seeds, twice the heads with
+head dropout that begins once a run has learned its first hop.
 
-Rule, for each condition: with 4 layers 95% of the seeds learn x3 within the budget; with 3, the fewest that theory
-allows, 90%; with 2, all learn x1. Confirmed: so many did, and none learned a hop for which theory says that it has too
-few layers. Refuted: so many no longer can, whatever the rest does, or a run beat the theory. Inconclusive: seeds are
-missing (two conditions were stopped when a better recipe was found).
+Rule, for each condition: within the budget, 95% of the seeds with 4 layers learn x3, 90% of those with 3 layers (the
+fewest that theory allows) learn x3, and all seeds with 2 layers learn x1. Confirmed: that share of the seeds did, and
+no seed learned a hop for which it has too few layers by theory. Refuted: the missing seeds can no longer make up the
+share, or a seed learned a hop beyond theory. Inconclusive: seeds are missing. (Two conditions were stopped when a
+better recipe was found.)
 
     python -m studies learning results/studies/learning
 """
@@ -30,24 +32,24 @@ from studies.tools.work import Work
 __all__ = ["STUDY", "LearningStudy", "judge", "quick", "run", "standard", "table"]
 
 WANTED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)}
-"""By layers: the hop that must be learned, and by which share of the seeds."""
+"""For each number of layers, the hop that must be learned and the share of the seeds that must learn it."""
 
 LONGER = 3, 2
 """The depths, in layers, of the conditions with twice the budget."""
 
 LESS_DECAY, LESS_SHARP, LEFT_OUT = 0.03, 2.0, 0.1
-"""Weight decay, `qk_gain` and `head_dropout` of the conditions with twice the heads, each of which changes one of
-them."""
+"""Weight decay, `qk_gain` and `head_dropout` of the conditions with twice the heads. Each condition changes one of the
+three."""
 
 
 @dataclass(frozen=True)
 class LearningStudy:
-    """What is trained.
+    """The models to train.
 
     Attributes:
-        recipe: the recipe of all conditions; its layers are varied.
-        seeds: the seeds of every condition but the last ones.
-        fresh: the seeds of the last ones, in which heads are left out once a hop is learned.
+        recipe: the recipe on which all conditions are based.
+        seeds: the seeds of all conditions except those in `fresh`.
+        fresh: the seeds of the conditions in which head dropout begins once a hop is learned.
     """
 
     recipe: hs.Recipe
@@ -56,7 +58,7 @@ class LearningStudy:
 
     @property
     def conditions(self) -> list[hs.Setup]:
-        """One condition for each depth, then those with a longer budget, then those with twice the heads."""
+        """One condition for each depth, then conditions with a longer budget, then conditions with twice the heads."""
         budget = self.recipe.steps - ceil(self.recipe.decay_fraction * self.recipe.steps)
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
@@ -79,22 +81,22 @@ class LearningStudy:
 
 
 def standard(recipe: hs.Recipe) -> LearningStudy:
-    """The study of a recipe."""
+    """Return the study of a recipe."""
     return LearningStudy(recipe)
 
 
 def quick(recipe: hs.Recipe) -> LearningStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version that only shows that the study runs."""
     return LearningStudy(replace(recipe, steps=20), (0,), (2,))
 
 
 def run(study: LearningStudy, folder: Path, work: Work) -> Conditions:
-    """Train what is not trained yet, and read what was learned."""
+    """Train the runs that are missing, and read when each hop was learned."""
     return conditions.train(study.conditions, folder, work)
 
 
 def judge(found: Conditions) -> list[Judgement]:
-    """Judge by the rule above, condition by condition."""
+    """Judge each condition by the rule in the module's docstring."""
     return [_judge(condition) for condition in found.conditions]
 
 

@@ -1,10 +1,10 @@
-"""The manuscript of what was found, written from the records: no number in it was typed by hand.
+"""Write the manuscript from the stored records, so that no number in it is typed by hand.
 
     python -m studies.manuscript            # docs/paper/manuscript.md from docs/paper/template.md
-    python -m studies.manuscript --check    # fails where the manuscript is not what the records say
+    python -m studies.manuscript --check    # fails if the manuscript does not match the records
 
-The template names its numbers, `{{ depth.with_theory }}`; this module takes them from `results/` and from the public
-interface. A name without a number, and a number without a name in the template, is an error.
+The template names its numbers, such as `{{ depth.with_theory }}`. This module computes them from `results/` and from
+the public interface. It is an error if the template names an unknown number, or leaves a number out.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from studies.tools.records import markdown_table as table
 ROOT = Path(__file__).parents[1]
 TEMPLATE, MANUSCRIPT = "docs/paper/template.md", "docs/paper/manuscript.md"
 EXISTS = {"C21"}
-"""Claims that one model is enough to show, so that a share says nothing of them."""
+"""Claims that one model is enough to show. The share of models is not given for them."""
 Record = dict[str, Any]
 
 
 def read(root: Path, name: str) -> Any:
-    """The record `name` under `results/`."""
+    """Return the record `name` under `results/`."""
     return json.loads((root / "results" / name).read_text())
 
 
 def study(root: Path, name: str) -> Any:
-    """What a study found, as its own type."""
+    """Return the result of a study, as the type that the study declares."""
     return records.read(root / "results" / "studies" / name / f"{name}.json", STUDIES[name][0].result)
 
 
 def learned(conditions: Sequence[Condition], hop: int | None = None) -> str:
-    """In how many runs of these conditions a hop was learned, by default the last; with its exact 95% interval."""
+    """Return the share of these conditions' runs that learned a hop, by default the last, with its 95% interval."""
     times = [step for each in conditions for step in each.times(each.last if hop is None else hop)]
     return share(sum(step is not None for step in times), len(times))
 
 
 def theory() -> Record:
-    """The least depths of every setting, by the public formulas."""
+    """Return the minimum depths in every setting, by the public formulas."""
     hops = [1, 2, 3, 4, 5, 6, 7, 8, 16, 64]
     rows = []
     for each in hops:
@@ -60,12 +60,12 @@ def theory() -> Record:
             hs.RetrievalProblem(hops=each, order=",".join(map(str, hs.theory.best_order(each))))
         )
         rows.append([each, depths.theorem_1, depths.no_mask, best, depths.causal, depths.causal_head_a_row])
-    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, a head per row"]
+    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, one head per row"]
     return {"table": table(head, rows), "paths": hs.theory.minimum_paths(3)}
 
 
 def depth(root: Path) -> Record:
-    """Runs that learned all hops, by layers more or less than theory asks for; causal mask, eight heads."""
+    """Return how many runs learned all hops below, at and above the exact depth, with a causal mask and eight heads."""
     found = [each for each in study(root, "depth").conditions if each.name.startswith("causal/many-heads/")]
     by_place = {(each.last, each.layers - each.needs(each.last)): each for each in found}
     rows = [
@@ -81,7 +81,7 @@ def depth(root: Path) -> Record:
 
 
 def places(root: Path) -> Record:
-    """Two hops in two layers by chains and heads; three and four hops with a head for every row."""
+    """Return how many runs learned two hops in two layers by chains and heads, and more hops with one head per row."""
     found, rows = study(root, "places"), {each.name: each for each in study(root, "rows").conditions}
     shallow = {(each.problem.chains, each.heads): each for each in found.shallow}
     chains, heads = (sorted({shape[place] for shape in shallow}) for place in (0, 1))
@@ -97,7 +97,7 @@ def places(root: Path) -> Record:
 
 
 def curriculum(root: Path) -> Record:
-    """What was asked against what was learned: counts in cells."""
+    """Return how many seeds learned each hop, for each choice of the hops that training asks for."""
     conditions = study(root, "curriculum").conditions
     by_name = {each.name: each for each in conditions}
     rows = [
@@ -120,7 +120,7 @@ def curriculum(root: Path) -> Record:
 
 
 def circuits(root: Path) -> Record:
-    """Plans of trained circuits by depth; how often a false circuit passes; whole models."""
+    """Return the plans of trained circuits by depth, how often false circuits pass, and results for whole models."""
     models = [each for each in study(root, "census").models if each.paths]
     rows = []
     for layers in (3, 4, 6):
@@ -145,7 +145,7 @@ def circuits(root: Path) -> Record:
 
 
 def paper(root: Path) -> Record:
-    """The claims of the paper in two columns, and the final losses of its own recipe."""
+    """Return the paper's claims with their two verdicts, and the final losses of models of the paper's recipe."""
     claims = read(root, "paper/claims.json")
     asked = {each["id"]: each for each in read(root, "language-models/claims.json") if each["share"]}
     claims = [asked.get(each["id"], each) for each in claims]  # C14, of language models
@@ -173,7 +173,7 @@ def _general(claim: Record) -> str:
 
 
 def language(root: Path) -> Record:
-    """Pretrained models by form and D, and what makes two hops harder; own text models."""
+    """Return results of pretrained models by form and D, of harder two-hop questions, and of our own text models."""
     points = read(root, "language-models/summary.json")["points"]
     exact = [each for each in points if each["mode"] == "exact" and each["formulation"] == "equations"]
     models = list(dict.fromkeys(each["model"] for each in exact))
@@ -207,7 +207,7 @@ def language(root: Path) -> Record:
 
 
 def _one_hop(circuit: hs.Circuit) -> Record:
-    """The circuit of a pretrained model for one hop, asked as code."""
+    """Return the numbers of a pretrained model's circuit for one hop, asked as code."""
     card, text = circuit.card, circuit.text
     assert card is not None
     assert text is not None
@@ -231,7 +231,7 @@ def _accuracy(point: Record) -> str:
 
 
 def numbers(root: Path) -> Record:
-    """Every number of the manuscript, by section and name."""
+    """Return every number of the manuscript, by section and name."""
     return {
         "theory": theory(),
         "depth": depth(root),
@@ -244,7 +244,7 @@ def numbers(root: Path) -> Record:
 
 
 def unused(template: str, named: Record) -> Iterator[str]:
-    """Numbers that the template does not name."""
+    """Yield the numbers that the template does not name, as `section.name`."""
     for section, values in named.items():
         for name in values:
             if f"{{{{ {section}.{name} }}}}" not in template:
@@ -252,17 +252,17 @@ def unused(template: str, named: Record) -> Iterator[str]:
 
 
 def written(root: Path) -> str:
-    """The manuscript, as the records have it.
+    """Return the manuscript with its numbers from the records.
 
     Raises:
-        hs.InputError: the template names a number that there is not, or leaves one out.
+        hs.InputError: the template names an unknown number, or leaves a number out.
     """
     template, named = (root / TEMPLATE).read_text(), numbers(root)
     if left := list(unused(template, named)):
-        raise hs.InputError(f"{TEMPLATE} does not use {', '.join(left)}: name them in it, or take them from the module")
+        raise hs.InputError(f"{TEMPLATE} does not use {', '.join(left)}; name them in it, or drop them in the module")
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True, finalize=lambda value: str(value).rstrip()
-    )  # what follows a table in the template is its end
+    )  # the template itself has the line break after a table
     try:
         return environment.from_string(template).render(named)
     except jinja2.UndefinedError as error:
@@ -270,7 +270,7 @@ def written(root: Path) -> str:
 
 
 def main() -> int:
-    """Writes the manuscript, or checks it."""
+    """Write the manuscript or check it, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.manuscript", description="Write the manuscript.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the manuscript is out of date")
     check, target = parser.parse_args().check, ROOT / MANUSCRIPT
@@ -278,7 +278,7 @@ def main() -> int:
     def write() -> None:
         text = written(ROOT)
         if check and target.read_text() != text:
-            raise hs.InputError(f"{MANUSCRIPT} is not what the records say; `make paper` writes it anew")
+            raise hs.InputError(f"{MANUSCRIPT} does not match the records; `make paper` writes it again")
         target.write_text(text)
 
     return status(write)

@@ -1,9 +1,9 @@
-"""Muon (Jordan 2024) for M models: matrices get orthogonalised updates, those of each head separately.
+"""Muon (Jordan 2024) for M models: matrices get orthogonalised updates, with a separate matrix for each head.
 
-AdamW moves every number by about the learning rate; Muon moves a matrix by about the same amount in all directions: its
-update is the momentum with all singular values set to one. In `query`, `key`, `value` and `out` every head has its own
-matrix; heads that shared one would share its directions. Updates are scaled to the root mean square of AdamW's (Liu et
-al. 2025), so that one learning rate and one weight decay serve both.
+AdamW moves every number by about the learning rate. Muon moves a matrix by about the same amount in all directions,
+because its update is the momentum with all singular values set to one. In `query`, `key`, `value` and `out`, every head
+has its own matrix; in one common matrix, the heads would share its directions. Updates are scaled to the root mean
+square of AdamW's updates (Liu et al. 2025), so that one learning rate and one weight decay are right for both.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import hopscope as hs
 MOMENTUM = 0.95
 
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
-"""Coefficients of the quintic Newton-Schulz iteration, steepest at zero: five steps take singular values to 0.7 to 1.2.
-"""
+"""Coefficients of the quintic Newton-Schulz iteration, chosen for a steep slope at zero. Five steps move all singular
+values to between 0.7 and 1.2."""
 
 _STEPS = 5
 
@@ -35,7 +35,7 @@ Matrices = Float[Tensor, "model matrix short long"]
 
 @dataclass(frozen=True, eq=False)
 class _Weight:
-    """A weight and how it divides into matrices: one per head along its rows or columns, or one as a whole."""
+    """A weight and its division into matrices: one matrix per head along its rows or columns, or a single matrix."""
 
     parameter: nn.Parameter
     heads: int
@@ -43,7 +43,7 @@ class _Weight:
 
     @classmethod
     def of(cls, name: str, parameter: nn.Parameter, heads: int) -> _Weight | None:
-        """The weight of that name; None if AdamW updates it."""
+        """Return the weight called `name`; None if AdamW updates it."""
         if name.endswith(("query.weight", "key.weight", "value.weight")):
             return cls(parameter, heads, "columns")
         if name.endswith("out.weight"):
@@ -51,7 +51,7 @@ class _Weight:
         return cls(parameter, 1, "rows") if name.endswith(("up.weight", "down.weight")) else None
 
     def matrices(self, numbers: Float[Tensor, "model d_in d_out"]) -> Matrices:
-        """A view of numbers in the weight's shape, matrix by matrix, the longer side last."""
+        """Return a view of `numbers`, which have the weight's shape, as matrices whose longer side is last."""
         models, d_in, d_out = numbers.shape
         if self.along == "rows":
             made = numbers.view(models, self.heads, -1, d_out)
@@ -65,7 +65,7 @@ class Muon(hs.TrainingHooks):
 
     Args:
         transformer: the M models.
-        recipe: gives the decoupled weight decay.
+        recipe: the recipe, of which only the decoupled weight decay is used.
     """
 
     def __init__(self, transformer: hs.Transformer, recipe: hs.Recipe) -> None:
@@ -81,7 +81,7 @@ class Muon(hs.TrainingHooks):
 
     @torch.no_grad()
     def step(self, rate: float, state: Mapping[Tensor, Mapping[str, Tensor]]) -> None:
-        """Update all these weights that have a gradient; the momentum is kept in place of AdamW's first moment."""
+        """Update every Muon weight that has a gradient. The momentum is stored in place of AdamW's first moment."""
         alike: dict[torch.Size, list[tuple[_Weight, Matrices]]] = {}
         for weight in self._weights:
             gradient = weight.parameter.grad
@@ -89,7 +89,7 @@ class Muon(hs.TrainingHooks):
                 momentum = state[weight.parameter]["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
                 ahead = weight.matrices(gradient.lerp(momentum, MOMENTUM))
                 alike.setdefault(ahead.shape[2:], []).append((weight, ahead))
-        for shape, several in alike.items():  # all layers at once, since they are small
+        for shape, several in alike.items():  # matrices of all layers at once, since they are small
             moved = orthogonal(torch.cat([ahead for _, ahead in several], dim=1))
             length = rate * _LIKE_ADAMW * math.sqrt(max(shape))
             first = 0
@@ -100,7 +100,7 @@ class Muon(hs.TrainingHooks):
 
 
 def orthogonal(matrices: Matrices) -> Matrices:
-    """Each matrix with its singular values moved near one; zero stays zero."""
+    """Return each matrix with its singular values moved near one. A zero matrix stays zero."""
     first, third, fifth = _COEFFICIENTS
     made: Tensor = matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp(min=1e-7)
     for _ in range(_STEPS):

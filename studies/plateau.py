@@ -1,15 +1,16 @@
-"""What ends the plateau: when does each hop emerge, if one thing at a time is changed about the plain recipe?
+"""What ends the plateau? When does each hop emerge if one thing at a time is changed in the plain recipe?
 
-Three hops, four layers, ten seeds a condition, twice the recipe's steps; a seed that has not learned by then is
-censored. Two times are compared with those of the unchanged recipe on the same seeds: when x1 is learned, which ends
-the plateau, and when all hops are. Medians are Kaplan and Meier's. Where a seed never learned, its time is cut off at
-the budget, and the reported mean is a lower bound. A hop is learned below two thirds of the loss of averaging the
-candidates: 0.5 with four chains, 1/3 with two, 0.58 with eight.
+Models of four layers are trained on three hops, with ten seeds per condition and twice the recipe's steps. A seed that
+has not learned by then is censored. Two times are compared with those of the unchanged recipe on the same seeds: the
+step at which x1 is learned, which ends the plateau, and the step at which all hops are learned. Medians are
+Kaplan-Meier medians. If a seed never learned, its time is cut off at the budget, and the reported mean is a lower
+bound. A hop is learned when its loss is below two thirds of the loss of averaging the candidates: 0.5 with four chains,
+1/3 with two, 0.58 with eight.
 
-Rule, for each change and each of the two times: it moves the time. Confirmed: the log-rank test, exact by permutation,
-says so at 5%, with Holm's correction over all changes and both times. Refuted: it does not, every seed of both
-conditions learned in time, and the mean time is between 4/5 and 5/4 of the unchanged recipe's by the whole of its 95%
-interval (Welch's, of the ratio's logarithm), from eight seeds or more on either side. Otherwise inconclusive.
+Rule, for each change and each of the two times: the change moves the time. Confirmed: the p-value of the log-rank test,
+exact by permutation, is below 5% after Holm's correction over all changes and both times. Refuted: it is not below 5%,
+every seed of both conditions learned in time, both conditions have eight seeds or more, and the ratio of the mean times
+is between 4/5 and 5/4 over its whole 95% interval (Welch's, of the ratio's logarithm). Otherwise inconclusive.
 
     python -m studies plateau results/studies/plateau
 """
@@ -32,10 +33,10 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 SAME = 0.8, 1.25
-"""Two times count as the same if their ratio lies within these bounds, those of bioequivalence."""
+"""Two times count as the same if their ratio is within these bounds, which are those of bioequivalence."""
 
 LEAST = 8
-"""The fewest seeds on either side by which two times can be shown to be the same."""
+"""The fewest seeds per condition with which two times can be shown to be the same."""
 
 BASE = "unchanged"
 
@@ -81,13 +82,13 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "K/2": {"symbol_dim": 2, "position_dim": 4},
     "K/8": {"symbol_dim": 8, "position_dim": 4},
 }
-"""By name of the change, the changed fields of the recipe or of the problem. Position codes keep their width where K
-changes."""
+"""For each change, by name, the changed fields of the recipe or of the problem. If K changes, position codes keep their
+width."""
 
 
 @dataclass(frozen=True)
 class PlateauStudy:
-    """What is trained.
+    """The models to train.
 
     Attributes:
         recipe: the recipe that is changed.
@@ -115,18 +116,18 @@ class PlateauStudy:
 
 
 def standard(recipe: hs.Recipe) -> PlateauStudy:
-    """The study of a recipe with twice its steps, to give time to slower changes."""
+    """Return the study of a recipe with twice its steps, so that slower changes have time to learn."""
     return PlateauStudy(replace(recipe, steps=2 * recipe.steps))
 
 
 def quick(recipe: hs.Recipe) -> PlateauStudy:
-    """A tiny version that only shows that the study runs: one hop at two learning rates."""
+    """Return a tiny version that only shows that the study runs: one hop at two learning rates."""
     changes = {"learning rate/0.003": {"learning_rate": 3e-3}}
     return PlateauStudy(recipe, 1, changes, seeds=(0, 1))
 
 
 def run(study: PlateauStudy, folder: Path, work: Work) -> Conditions:
-    """Train what is not trained yet, and read what was learned."""
+    """Train the runs that are missing, and read when each hop was learned."""
     return conditions.train(study.conditions, folder, work)
 
 
@@ -137,8 +138,8 @@ class Moved:
     Attributes:
         condition: the condition of the change.
         hops: `x1` or `all hops`.
-        times: when each of the condition's seeds learned.
-        base: when each seed of the unchanged recipe learned.
+        times: the step at which each seed of the condition learned; None if it never did.
+        base: the same for each seed of the unchanged recipe.
         ratio: the ratio of the mean times, changed to unchanged and cut off at the budget, with its 95% interval.
         p: the p-value of the log-rank test, after Holm's correction.
     """
@@ -152,7 +153,7 @@ class Moved:
 
 
 def compared(found: Conditions) -> list[Moved]:
-    """Every change compared with the unchanged recipe; empty while that has no finished seed."""
+    """Compare every change with the unchanged recipe. Empty while the unchanged recipe has no finished seed."""
     base, *changed = found.conditions
     pairs = [
         (condition, hops, times, unchanged)
@@ -164,7 +165,7 @@ def compared(found: Conditions) -> list[Moved]:
         )
     ]
     raw = [log_rank(times, condition.budget, other, base.budget) for condition, _, times, other in pairs]
-    planned = 2 * (len(found.conditions) - 1)  # conditions that are not run yet count too
+    planned = 2 * (len(found.conditions) - 1)  # also counts conditions that have not run yet
     p_values = holm([*raw, *[1.0] * (planned - len(raw))])[: len(raw)]
     return [
         Moved(condition, hops, times, other, ratio_of_means(times, other, base.budget), p)
@@ -173,7 +174,7 @@ def compared(found: Conditions) -> list[Moved]:
 
 
 def judge(found: Conditions) -> list[Judgement]:
-    """Judge by the rule above, with two judgements for each change."""
+    """Judge by the rule in the module's docstring, with two judgements for each change."""
     base, *changed = found.conditions
     effects = {(effect.condition.name, effect.hops): effect for effect in compared(found)}
     return [
@@ -210,13 +211,13 @@ def _judge(moved: Moved | None, hypothesis: str, finished: bool) -> Judgement:
 
 
 def _bound(moved: Moved) -> str:
-    """How a ratio of times bounds the true one, where some never learned and their times are cut off."""
+    """Return words that say how a ratio bounds the true one, if times of seeds that never learned are cut off."""
     late, base = None in moved.times, None in moved.base
     return "about " if late and base else "at least " if late else "at most " if base else ""
 
 
 def table(found: Conditions) -> str:
-    """A Markdown table of medians and ratios, with a row for each condition."""
+    """Return a Markdown table of medians and ratios, with a row for each condition."""
     effects = {(effect.condition.name, effect.hops): effect for effect in compared(found)}
     rows = []
     for condition in found.conditions:

@@ -1,16 +1,16 @@
 """Do the circuits of pretrained language models look like those of models that were trained on the problem?
 
-Reads stored circuits, trains and searches nothing: those of pretrained models (`results/pretrained/*/circuit.json`), of
-the paper's transformers A to D, and of our own models of text (`python -m studies text`). A path is one of four kinds,
-by the roles at its ends:
+The study reads stored circuits; it trains and searches nothing. The circuits are those of pretrained models
+(`results/pretrained/*/circuit.json`), of the paper's transformers A to D, and of our own text models
+(`python -m studies text`). A path has one of four kinds, by the roles at its ends:
 
-- `binds`: within one line, as a value that attends to its name; in induction, a word to the one before it.
-- `joins`: from one line to another.
-- `fetches`: within the question, as the last token that attends to the name asked for.
+- `binds`: within one line, such as from a value to its name; in induction, from a word to the word before it.
+- `joins`: from one line to another line.
+- `fetches`: within the question, such as from the last token to the name asked for.
 - `reads`: from the question to a line; in induction, from the second mention to the first.
 
-A circuit binds in the layer of the path of that kind without which it loses most, and so for reading. Nothing is
-judged: of pretrained models there are too few.
+The layer in which a circuit binds is the layer of the `binds` path whose ablation costs most. The layer in which it
+reads is found in the same way. No hypothesis is judged, because there are too few pretrained models.
 
     python -m studies pretrained    # prints the tables, and writes tables.md and a figure to results/pretrained
 """
@@ -35,22 +35,22 @@ Kind = Literal["binds", "joins", "fetches", "reads"]
 KINDS: tuple[Kind, ...] = ("binds", "joins", "fetches", "reads")
 
 _QUESTION, _FIRST = {"x0?", "answer", "before2", "A2", "S2", "end"}, {"before", "A1", "B1", "IO", "S1", "S1+1"}
-"""Roles of the question, and those of a first line in induction (the first mention) and IOI (both names)."""
+"""The roles of the question, and the roles of the first line in induction (the first mention) and IOI (both names)."""
 
 
 @dataclass(frozen=True)
 class KnownPath:
-    """A path: layer from 1, kind, loss without it, what it feeds most (`K of reads`, `answer`; empty: no use seen)."""
+    """A path: its layer from 1, its kind, the loss without it, and what it feeds most (`K of reads`, `answer`)."""
 
     layer: int
     kind: Kind
     loss: float
-    feeds: str
+    feeds: str  # empty if no use was measured
 
 
 @dataclass(frozen=True)
 class KnownCircuit:
-    """A circuit as it is compared: its group, its verdict, its model's number of layers, and its paths with a kind."""
+    """A circuit to compare: its group, its verdict, the number of layers of its model, and its paths of known kind."""
 
     group: str
     verdict: str
@@ -59,7 +59,7 @@ class KnownCircuit:
 
     @classmethod
     def of(cls, circuit: hs.Circuit, group: str) -> KnownCircuit:
-        """The paths of a circuit by their kinds; those of other roles, as of text that has none, are left out."""
+        """Return a circuit with the kinds of its paths. Paths between roles that fit no kind are left out."""
         paths = []
         for path in circuit.paths:
             layer, _, query, key = path.path.names(circuit.roles)
@@ -71,22 +71,22 @@ class KnownCircuit:
         return cls(group, circuit.verdict, circuit.layers, tuple(paths))
 
     def of_kind(self, kind: Kind) -> list[KnownPath]:
-        """Its paths of a kind, the one that is missed most first."""
+        """Return its paths of a kind, by falling loss without them."""
         return sorted((path for path in self.paths if path.kind == kind), key=lambda path: -path.loss)
 
     def at(self, kind: Kind) -> int | None:
-        """The layer, from 1, of the path of a kind that is missed most; None without any."""
+        """Return the layer, from 1, of the path of a kind whose ablation costs most; None if there is no such path."""
         return next((path.layer for path in self.of_kind(kind)), None)
 
     @property
     def between(self) -> int | None:
-        """How many layers reading is above binding; None where there is only one of them."""
+        """The number of layers from binding up to reading; None if the circuit lacks either."""
         binds, reads = self.at("binds"), self.at("reads")
         return None if binds is None or reads is None else reads - binds
 
 
 def kind_of(query: str, key: str) -> Kind | None:
-    """The kind of a path, by its roles; None where one of them is of no line and no question."""
+    """Return the kind of a path from its query role to its key role; None if the roles fit no kind."""
     reader, read = _line(query), _line(key)
     if reader is None or read is None:
         return None
@@ -96,7 +96,7 @@ def kind_of(query: str, key: str) -> Kind | None:
 
 
 def _line(role: str) -> int | None:
-    """The number of the line that a role is of, from 1; 0 for the question, None for neither."""
+    """Return the number of a role's line, from 1; 0 for a role of the question, None for other roles."""
     if role in _QUESTION | _FIRST:
         return int(role in _FIRST)
     found = re.fullmatch(r">?x(\d+)(?:([>=.]?)|-1)", role)
@@ -104,22 +104,22 @@ def _line(role: str) -> int | None:
 
 
 def compared(results: Path, pretrained: Sequence[tuple[str, hs.Circuit]]) -> list[KnownCircuit]:
-    """All circuits that are compared: of pretrained models, with their names, of A to D, and of our models of text."""
+    """Return all circuits to compare: the given pretrained ones, those of transformers A to D, and our text models'."""
     ours = {f"transformer {n.upper()}": results / "paper" / "transformers" / n / "circuit.json" for n in "abcd"}
     texts = map(hs.Circuit.load, sorted((results / "studies" / "text" / "circuits").glob("*.json")))
     found = [*pretrained, *((name, hs.Circuit.load(path)) for name, path in ours.items() if path.exists())]
     found += [(f"own text, D = {circuit.hops}", circuit) for circuit in texts]
     known = [KnownCircuit.of(circuit, group) for group, circuit in found if circuit.found]
-    return sorted(known, key=lambda circuit: circuit.group * circuit.group.startswith("own"))  # the others as they are
+    return sorted(known, key=lambda circuit: circuit.group * circuit.group.startswith("own"))  # own ones last
 
 
 def card_table(circuits: Iterable[hs.Circuit]) -> str:
-    """A Markdown table with a row for the card of each circuit."""
+    """Return a Markdown table with a row for the card of each circuit."""
     rows = []
     for circuit in circuits:
         card, asked, proof = circuit.card, circuit.text, circuit.search.proof
         if card is None or asked is None or proof is None:
-            continue  # of no language model, or not measured
+            continue  # not of a language model, or not measured
         shares = [asked.scores[which].accuracy for which in ("own", "full")]
         ends = [wilson(round(share * proof.sequences), proof.sequences) for share in shares]
         right, of_model = (f"{s:.2f} ({a:.2f} to {b:.2f})" for s, (a, b) in zip(shares, ends, strict=True))
@@ -140,7 +140,7 @@ def card_table(circuits: Iterable[hs.Circuit]) -> str:
 
 
 def share_of_the_way(circuit: hs.Circuit) -> str:
-    """Faithfulness with own patterns, and with the interval of the circuit's loss where the record has that."""
+    """Return the faithfulness with own patterns, with its interval if the record has the interval of the loss."""
     check, losses, text = circuit.checks.get("sufficiency"), circuit.losses, f"{circuit.measured_card.own.uniform:.2f}"
     if check is None or check.interval is None or check.numbers.get("worst") != check.numbers.get("circuit"):
         return f"{text} (no interval stored)"
@@ -149,7 +149,7 @@ def share_of_the_way(circuit: hs.Circuit) -> str:
 
 
 def role_table(circuits: Sequence[KnownCircuit]) -> str:
-    """A Markdown table with a row for each group: where it binds and reads, how often, and what feeds what."""
+    """Return a Markdown table with a row per group: where circuits bind and read, how often, and what paths feed."""
     rows = []
     for group in dict.fromkeys(circuit.group for circuit in circuits):
         those = [circuit for circuit in circuits if circuit.group == group]
@@ -170,14 +170,14 @@ def role_table(circuits: Sequence[KnownCircuit]) -> str:
 
 
 def _spread(values: Iterable[int | None]) -> str:
-    """The median, with the least and the most where they differ; `-` without any."""
+    """Return the median, with the lowest and highest value if they differ; `-` if there are no values."""
     known = sorted(value for value in values if value is not None)
     between = f" ({known[0]} to {known[-1]})" if len({*known}) > 1 else ""
     return f"{median(known):g}{between}" if known else "-"
 
 
 def write(results: Path) -> None:
-    """Write `pretrained/tables.md` and a figure below the folder of all results, and print the former."""
+    """Write `pretrained/tables.md` and a figure below the folder of all results, and print the tables."""
     from studies.figures.pretrained import kinds
 
     folder = results / "pretrained"
@@ -192,7 +192,7 @@ def write(results: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Read the results in the folder that is named, `results` by default; returns the exit status."""
+    """Compare the circuits in a folder of results, `results` by default, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies pretrained", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="the folder of all results")
     return status(lambda: write(parser.parse_args(arguments).results))

@@ -1,26 +1,26 @@
 """Can a circuit be certified once redundant heads are pruned?
 
-Models of three hops, four layers of eight heads, by the plain recipe: with all heads to the end, and with the heads
-pruned that a model can do without once it has learned (`prune_every`). Both use the same seeds, so that
-the two models of a seed are the same until the first head is pruned. Twenty seeds are pruned, and the first ten also
-keep their heads. Sixty more seeds are trained by the laptop's recipe (twice the heads, a tenth of them dropped in every
-update until all hops are learned), pruned likewise. The circuits of the first forty of these led to changes of the
-search and of its checks; rule 4 counts the last twenty alone. The circuit of every model is searched for by the quick
-search and checked on fresh sequences.
+Models of four layers of eight heads are trained on three hops by the plain recipe, in two conditions. In one, the
+models keep all heads. In the other, heads that a model can do without are pruned once it has learned (`prune_every`).
+Both conditions use the same seeds, so the two models of a seed are the same until the first head is pruned. Twenty
+seeds are pruned, and the first ten of them are also trained with all heads. Sixty more seeds are trained and pruned by
+the laptop's recipe, which has twice the heads and drops a tenth of them in every update until all hops are learned. The
+circuits of the first forty of these seeds led to changes of the search and of its checks, so rule 4 counts only the
+last twenty. The circuit of every model is found by the quick search and checked on fresh sequences.
 
 Rules:
 
-1. Most pruned models have a certified circuit. All that had learned are counted.
-2. Pruning is the cause: of the seeds of both conditions, more are certified pruned alone than with all heads alone.
-3. It costs no hop: a model below the loss threshold with all heads is below it pruned.
-4. Most models of the laptop's recipe have a certified circuit, counted as in 1, of the seeds from 7140 on.
+1. Most pruned models that learned the task have a certified circuit.
+2. Pruning is the cause: of the seeds in both conditions, more are certified only when pruned than only with all heads.
+3. Pruning costs no hop: a model below the loss threshold with all heads is below it when pruned.
+4. Most models of the laptop's recipe that learned the task have a certified circuit, over the seeds from 7140 on.
 
-Rules 1 and 4: confirmed if the lower 95% Clopper-Pearson bound on the share of models is above one half, refuted if the
-upper bound is below. Rule 2: confirmed if the two-sided sign test over seeds that differ gives p below 5% that way,
-refuted if it does the other way. Rule 3: refuted if one model is below the threshold with all heads and not pruned,
-confirmed if none is and the upper 95% Clopper-Pearson bound on how often one would be is below one tenth. Otherwise
-inconclusive. The size of circuits, how alike those of different seeds are, and the loss by pruning are reported, not
-judged.
+Rules 1 and 4 are confirmed if the lower 95% Clopper-Pearson bound on the share of models is above one half, and refuted
+if the upper bound is below one half. Rule 2 is confirmed if the two-sided sign test over seeds that differ gives p
+below 5% in favour of pruning, and refuted if it gives p below 5% against pruning. Rule 3 is refuted if one seed is
+below the threshold with all heads but not when pruned. It is confirmed if no seed is, and the upper 95% Clopper-Pearson
+bound on the share that would be is below one tenth. Otherwise a rule is inconclusive. The size of circuits, their
+similarity between seeds, and the loss by pruning are reported but not judged.
 
     python -m studies pruning results/studies/pruning
 """
@@ -47,15 +47,15 @@ UNSEEN = 7140
 
 @dataclass(frozen=True)
 class PruningStudy:
-    """What is trained and examined.
+    """The models to train and examine.
 
     Attributes:
-        recipe: the recipe with all heads to the end.
+        recipe: the recipe of the models that keep all heads.
         prune_every: the recipe's `prune_every` in the pruned condition.
         hops: D.
         seeds: the seeds of the pruned condition.
         fresh: the seeds of the laptop's recipe.
-        whole: how many of `seeds`, the first ones, are also trained with all heads.
+        whole: how many of the first `seeds` are also trained with all heads.
         search: how circuits are searched for.
     """
 
@@ -81,7 +81,7 @@ class PruningStudy:
 
     @property
     def laptop_models(self) -> list[hs.Setup]:
-        """One run for each model of the laptop's recipe: pruned, twice the heads, head dropout until it has learned."""
+        """One run for each model of the laptop's recipe: twice the heads, with head dropout and pruning."""
         width = self.recipe.head_dim or self.recipe.d_model // self.recipe.heads
         heads = replace(self.recipe, heads=2 * self.recipe.heads, head_dim=width, prune_every=self.prune_every)
         recipe = replace(heads, head_dropout=0.1, head_dropout_after=1)
@@ -94,7 +94,7 @@ class PruningStudy:
 
 @dataclass(frozen=True)
 class PruningResult:
-    """What was found.
+    """The results of the study.
 
     Attributes:
         max_loss: the loss threshold of models and their circuits.
@@ -102,7 +102,7 @@ class PruningResult:
         whole: the models with all heads.
         left: how many heads are left in each of `pruned`.
         laptop: the models of the laptop's recipe.
-        laptop_left: how many heads are left in each of those.
+        laptop_left: how many heads are left in each of `laptop`.
     """
 
     max_loss: float
@@ -120,28 +120,28 @@ class PruningResult:
 
     @property
     def unseen(self) -> list[CircuitSummary]:
-        """The models of the laptop's recipe that rule 4 counts, see `UNSEEN`."""
+        """The models of the laptop's recipe that rule 4 counts: those with seeds from `UNSEEN` on."""
         return [model for model in self.laptop if model.seed >= UNSEEN]
 
     @property
     def earlier(self) -> list[CircuitSummary]:
-        """The other models of the laptop's recipe."""
+        """The models of the laptop's recipe with seeds below `UNSEEN`."""
         return [model for model in self.laptop if model.seed < UNSEEN]
 
 
 def standard(recipe: hs.Recipe) -> PruningStudy:
-    """The study of a recipe."""
+    """Return the study of a recipe."""
     return PruningStudy(recipe)
 
 
 def quick(recipe: hs.Recipe) -> PruningStudy:
-    """A tiny version that only shows that the study runs: a model of one hop."""
+    """Return a tiny version that only shows that the study runs: a model of one hop."""
     recipe = replace(recipe, steps=240, decay_fraction=0.6)
     return PruningStudy(recipe, 20, hops=1, seeds=(0,), fresh=(UNSEEN,), whole=1, search=HASTY)
 
 
 def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
-    """Train what is not trained yet, and find the circuit of every model; a seed's two models in turn."""
+    """Train the models that are missing, and find the circuit of every model, seed by seed."""
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
     found: dict[str, list[CircuitSummary]] = {"pruned": [], "all-heads": [], "laptop": []}
     for summary in find_circuits(setups, folder / "runs", work, study.search):
@@ -155,7 +155,7 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
 
 
 def judge(result: PruningResult) -> list[Judgement]:
-    """Judge by the rules above."""
+    """Judge by the rules in the module's docstring."""
     pruned, laptop = (
         [model for model in models if model.solves(result.max_loss)] for models in (result.pruned, result.unseen)
     )
@@ -168,21 +168,21 @@ def judge(result: PruningResult) -> list[Judgement]:
 
 
 def _does_it(pairs: Sequence[tuple[CircuitSummary, CircuitSummary]]) -> Judgement:
-    """Rule 2."""
+    """Judge by rule 2."""
     hypothesis = "the same seed is certified more often without redundant heads"
     if not pairs:
         return Judgement(hypothesis, "not run")
     changes = [_certified(pruned) - _certified(whole) for pruned, whole in pairs]
     p, n = sign_test(changes), len(changes)
-    observed = f"{changes.count(1)} pruned alone, {changes.count(-1)} with all heads alone, p = {p:.2g}"
+    observed = f"{changes.count(1)} only when pruned, {changes.count(-1)} only with all heads, p = {p:.2g}"
     if p < 0.05:
         return Judgement(hypothesis, "confirmed" if sum(changes) > 0 else "refuted", observed, n)
     return Judgement(hypothesis, "inconclusive", observed, n, "too few models to tell")
 
 
 def _costs(result: PruningResult) -> Judgement:
-    """Rule 3."""
-    hypothesis = "what is below the threshold with all heads is below it pruned"
+    """Judge by rule 3."""
+    hypothesis = "a model below the threshold with all heads is below it when pruned"
     solved = [(pruned, whole) for pruned, whole in result.pairs if whole.solves(result.max_loss)]
     if not solved:
         return Judgement(hypothesis, "not run")
@@ -192,7 +192,7 @@ def _costs(result: PruningResult) -> Judgement:
 
 
 def _rise(pairs: Sequence[tuple[CircuitSummary, CircuitSummary]]) -> str:
-    """How far the loss of pruned models is above that of whole ones, in words; some may have diverged."""
+    """Return, in words, how much the loss is higher when pruned than with all heads, and how many pairs diverged."""
     rise = [pruned.loss - whole.loss for pruned, whole in pairs if pruned.loss is not None and whole.loss is not None]
     lost = f"{len(pairs) - len(rise)} diverged" if len(rise) < len(pairs) else ""
     if not rise:
@@ -207,7 +207,7 @@ def _certified(model: CircuitSummary) -> bool:
 
 
 def table(result: PruningResult) -> str:
-    """A Markdown table with a column for each condition."""
+    """Return a Markdown table with a column for each condition."""
     groups = [result.pruned, result.whole, result.earlier, result.unseen]
     solve = [share_in_words(sum(model.solves(result.max_loss) for model in group), len(group)) for group in groups]
     losses = [spread_in_words([model.loss for model in group if model.loss is not None]) for group in groups]
@@ -220,7 +220,7 @@ def table(result: PruningResult) -> str:
         *rows_by_group(groups),
         ["heads left", spread_in_words(result.left), "all", spread_in_words(earlier), spread_in_words(unseen)],
     ]
-    names = "pruned", "all heads", "the laptop's recipe", f"from seed {UNSEEN} on"
+    names = "pruned", "all heads", "the laptop's recipe", f"the laptop's recipe, seeds from {UNSEEN}"
     return markdown_table(["", *names], rows)
 
 

@@ -1,22 +1,25 @@
-"""Is a layer saved by a head for every row, and never two?
+"""Does one head per row save a layer, and never two?
 
-With as many heads in a layer as a block has rows, theory lets a position attend to any row of a block if it shares
-something with one of them (Theorem 7 of docs/theory.md). Under a causal mask that saves one layer: three hops then take
-two layers and four take three. Two chains and 32 heads of eight numbers, the plain recipe with twice its steps, six
-seeds each: three hops with two layers and, as the control, with three; four hops with two, three and four. A hop is
-learned when its validation loss has been below 0.3: with two chains, choosing between them at random costs 0.5.
+If a layer has as many heads as a block has rows, then by theory a position can attend to any row of a block if it
+shares a piece of information with one of the rows (Theorem 7 of docs/theory.md). Under a causal mask, this saves one
+layer: three hops need two layers, and four hops need three. Models with 32 heads of eight numbers are trained on two
+chains, by the plain recipe with twice its steps and six seeds per condition. Three hops are trained with two layers
+and, as the control, with three; four hops are trained with two, three and four layers. A hop is learned once its
+validation loss is below 0.3; choosing between two chains at random costs 0.5.
 
 Rules:
 
-1. For three hops and for four: the layer is saved. Confirmed: a model with one layer fewer than Assumption 1 asks for
-   learns the last hop. Refuted: none does, the upper 95% Clopper-Pearson bound on how often one would is below one
-   fifth, of those that learned the hop before, and one with the layers that it asks for does. Otherwise inconclusive.
-2. Never two: no model learns a hop with fewer layers than a head a row needs. Confirmed: none does, the upper 95%
-   Clopper-Pearson bound on how often one would is below one half, of those that learned every hop for which they have
-   so many, and one with enough layers does. Refuted: one does. Otherwise inconclusive.
-3. It is position-based: of the models that answer a hop with fewer layers than Assumption 1 asks for, most lose one of
-   these hops when rows are moved (`studies.tools.position_based`). Confirmed: the lower 95% Clopper-Pearson bound on
-   the share is above one half. Refuted: the upper bound is below. Otherwise inconclusive.
+1. For three hops and for four hops: one layer is saved. Confirmed: a model with one layer fewer than Assumption 1 needs
+   learns the last hop. Refuted: no such model does, the upper 95% Clopper-Pearson bound on the share that would is
+   below one fifth, and a model with as many layers as Assumption 1 needs does. The bound counts only models that
+   learned the hop before. Otherwise inconclusive.
+2. Two layers are never saved: no model learns a hop with fewer layers than one head per row needs. Confirmed: no model
+   does, the upper 95% Clopper-Pearson bound on the share that would is below one half, and a model with enough layers
+   learns the last hop. The bound counts only models that learned every hop for which they have enough layers. Refuted:
+   a model learns such a hop. Otherwise inconclusive.
+3. The saving is position-based: most models that answer a hop with fewer layers than Assumption 1 needs lose such a hop
+   when rows are moved (`studies.tools.position_based`). Confirmed: the lower 95% Clopper-Pearson bound on the share is
+   above one half. Refuted: the upper bound is below one half. Otherwise inconclusive.
 
     python -m studies rows results/studies/rows
 """
@@ -38,18 +41,18 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 HALF = 0.5
-"""What happens less often than this, with 95% confidence, counts as not done (rule 2)."""
+"""If the upper 95% bound on a share is below this, no model counts as saving two layers (rule 2)."""
 
 SELDOM = 0.2
-"""What is learned less often than this, with 95% confidence, counts as not learned (rule 1)."""
+"""If the upper 95% bound on a share is below this, no model counts as learning the hop (rule 1)."""
 
 
 @dataclass(frozen=True)
 class RowsStudy:
-    """What is trained.
+    """The models to train.
 
     Attributes:
-        recipe: the recipe of all conditions; its layers are varied.
+        recipe: the recipe on which all conditions are based.
         chains: N, which is also the number of rows in a block.
         shapes: hops and layers of each condition.
         seeds: the seeds of every condition.
@@ -76,7 +79,7 @@ class RowsStudy:
 
 @dataclass(frozen=True)
 class RowsResult(Conditions):
-    """What was found.
+    """The results of the study.
 
     Attributes:
         conditions: what each condition learned.
@@ -86,7 +89,7 @@ class RowsResult(Conditions):
     places: tuple[PositionTest, ...]
 
     def early(self) -> list[tuple[PositionTest, list[int]]]:
-        """Models that answer hops with fewer layers than Assumption 1 asks for, and these hops."""
+        """Return the models that answer hops with fewer layers than Assumption 1 needs, each with these hops."""
         found = []
         for condition in self.conditions:
             early = [hop for hop in condition.hops if condition.needs(hop) > condition.layers]
@@ -97,21 +100,21 @@ class RowsResult(Conditions):
 
 
 def standard(recipe: hs.Recipe) -> RowsStudy:
-    """The study of a recipe with twice its steps, to give time to what is slower."""
+    """Return the study of a recipe with twice its steps, so that slower conditions have time to learn."""
     return RowsStudy(
         replace(recipe, steps=2 * recipe.steps, decay_fraction=recipe.decay_fraction / 2, heads=32, head_dim=8)
     )
 
 
 def quick(recipe: hs.Recipe) -> RowsStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version that only shows that the study runs."""
     return RowsStudy(replace(recipe, steps=20), shapes=((3, 2), (3, 3)), seeds=(0,))
 
 
 def run(study: RowsStudy, folder: Path, work: Work) -> RowsResult:
-    """Train what is not trained yet, and test every model.
+    """Train the models that are missing, and test every model.
 
-    Runs go on while the rate decays, since a hop counts as learned here only below a lower loss than elsewhere.
+    Runs continue while the learning rate decays, because this study counts a hop as learned only at a lower loss.
     """
     found = conditions.train(study.conditions, folder, work, to_the_end=True, below=LEARNED)
     runs = conditions.finished(conditions.by_seed(study.conditions, to_the_end=True), folder / "runs")
@@ -119,7 +122,7 @@ def run(study: RowsStudy, folder: Path, work: Work) -> RowsResult:
 
 
 def judge(found: RowsResult) -> list[Judgement]:
-    """Judge by the rules above."""
+    """Judge by the rules in the module's docstring."""
     hops = sorted({condition.last for condition in found.conditions})
     return [
         *(_saved([condition for condition in found.conditions if condition.last == last]) for last in hops),
@@ -129,14 +132,14 @@ def judge(found: RowsResult) -> list[Judgement]:
 
 
 def _by_row(condition: Condition, hop: int) -> int:
-    """The layers that are needed with a head for every row."""
+    """Return the number of layers that a hop needs with one head per row."""
     return condition.needs(hop, head_a_row=True)
 
 
 def _saved(found: list[Condition]) -> Judgement:
-    """Rule 1, for one number of hops."""
+    """Judge one number of hops by rule 1."""
     last = found[0].last
-    hypothesis = f"with a head a row {counted(last, 'hop')} are answered a layer early"
+    hypothesis = f"with one head per row, {counted(last, 'hop')} are answered a layer early"
     fewer = [condition for condition in found if _by_row(condition, last) <= condition.layers < condition.needs(last)]
     n = sum(len(condition.seeds) for condition in fewer)
     if not n:
@@ -147,13 +150,13 @@ def _saved(found: list[Condition]) -> Judgement:
     observed = share_in_words(learned, n)
     if not learned:
         n, most = before, clopper_pearson(0, before)[1]
-        observed += f"; of {n} that learned x{last - 1} at most {most:.0%} would"
+        observed += f"; of {n} that learned x{last - 1}, at most {most:.0%} would"
     return at_all(hypothesis, observed, n, happened=bool(learned), rare=SELDOM, lacking=lacking)
 
 
 def _never_two(found: Conditions) -> Judgement:
-    """Rule 2."""
-    hypothesis = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"
+    """Judge by rule 2."""
+    hypothesis = "no hop is learned with fewer layers than one head per row needs, and fewer than half would learn one"
     below = [condition for condition in found.conditions if condition.layers < _by_row(condition, condition.last)]
     if not any(condition.seeds for condition in below):
         return Judgement(hypothesis, "not run")
@@ -165,8 +168,8 @@ def _never_two(found: Conditions) -> Judgement:
         condition.learned_all(hop for hop in condition.hops if _by_row(condition, hop) <= condition.layers)
         for condition in below
     )
-    none = f"in none of {n} that learned what that allows (in at most {clopper_pearson(0, n)[1]:.0%} one would be)"
-    observed = f"{broken} are" if broken else none
+    none = f"none of {n} models that learned what this allows (at most {clopper_pearson(0, n)[1]:.0%} would)"
+    observed = f"{broken} models do" if broken else none
     deeper = any(
         condition.steps(condition.last)
         for condition in found.conditions
@@ -177,13 +180,13 @@ def _never_two(found: Conditions) -> Judgement:
 
 
 def _position_based(found: RowsResult) -> Judgement:
-    """Rule 3."""
+    """Judge by rule 3."""
     models = [any(map(test.is_position_based, hops)) for test, hops in found.early()]
     return most_of("what is learned a layer early is position-based", models)
 
 
 def table(found: RowsResult) -> str:
-    """Markdown tables: who learned what, then a row for each model that answered a hop a layer early."""
+    """Return Markdown tables of the hops learned, and of the models that answered a hop a layer early."""
     rows = []
     for test, hops in found.early():
         losses = ", ".join(f"{test.loss(hop):.3f}" for hop in hops)
@@ -195,7 +198,7 @@ def table(found: RowsResult) -> str:
 
 STUDY = Study(
     "rows",
-    "Is a layer saved by a head for every row, and never two?",
+    "Does one head per row save a layer, and never two?",
     RowsResult,
     standard,
     quick,

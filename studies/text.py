@@ -1,35 +1,37 @@
-"""Which circuits answer questions in language models of our own, and how do they come to be?
+"""Which circuits answer questions in language models of our own, and how do they emerge?
 
-Models of the text of equations, three seeds a condition (six of `pruned` and `pruned-six-layers`). Their circuits are
-searched for at every number of hops they were trained on, on questions that were in no training data:
+Models are trained on the text of equations, with three seeds per condition (six for `pruned` and `pruned-six-layers`).
+Circuits are searched for at every number of hops in training, on questions that are in no training text:
 
-- `two-hops`: 4 layers, one and two hops. After every line the loss has the value of its letter as a target.
+- `two-hops`: 4 layers, one and two hops. After every line, the loss has the value of the line's letter as a target.
 - `only-questions`: as `two-hops`, but only questions have targets.
-- `few-heads`: as `two-hops`, with two heads a layer instead of eight, so that fewer can do the same; circuits must go
-  90% of the way from guessing to the model, not 95%.
-- `pruned`: as `two-hops`, trained twice as long. Once the model answers, heads are pruned, as many at a time as
-  together cost no more than 0.02 nats, and more only when it answers again.
-- `pruned-three-hops`: as `pruned`, 5 layers, one to three hops.
-- `pruned-six-layers`: as `pruned-three-hops`, with a layer more, longer, and in bf16 where the processor has a unit for
-  it.
-- `by-the-word`: as `only-questions`, and a line is four tokens, not two: its name, the equals sign, its value, the line
-  break.
-- `four-hops`: 5 layers, one to four hops, a longer training; lines have targets, as in `two-hops`.
-- `not-taught`: as `four-hops`, but only questions have targets: nothing teaches the model what to do at a line.
+- `few-heads`: as `two-hops`, with two heads per layer instead of eight, so that fewer heads can do the same work.
+  Circuits must go 90% of the way from guessing to the model, not 95%.
+- `pruned`: as `two-hops`, trained twice as long. Once the model answers, heads are pruned, as many at a time as raise
+  the loss by at most 0.02 nats together. More heads are pruned only once the model answers again.
+- `pruned-three-hops`: as `pruned`, with 5 layers and one to three hops.
+- `pruned-six-layers`: as `pruned-three-hops`, with one more layer, a longer training, and bf16 where the processor has
+  a unit for it.
+- `by-the-word`: as `only-questions`, but a line is four tokens instead of two: its name, the equals sign, its value and
+  the line break.
+- `four-hops`: 5 layers, one to four hops, and a longer training. Lines have targets, as in `two-hops`.
+- `not-taught`: as `four-hops`, but only questions have targets, so nothing teaches the model what to do at a line.
 
-Rules, by condition and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least
-95%). Nothing is confirmed until every seed of the condition is finished, nor with five models or fewer (the lower 95%
-Clopper-Pearson bound on the share would be at most one half). One model is enough to refute:
+The rules apply to each condition and number of hops. They count models that answer, which means that the lower 95%
+Wilson bound of the accuracy is at least 95%. Nothing is confirmed before every seed of the condition is finished, or
+with five models or fewer (the lower 95% Clopper-Pearson bound on the share would be at most one half). One model is
+enough to refute every rule but rule 4:
 
-1. Every model answers. Confirmed: each does. Refuted: of one the whole interval of the accuracy is below 95%.
-2. Every model that answers has a certified circuit. Confirmed: each has. Refuted: one has none.
+1. Every model answers. Confirmed: every model does. Refuted: the whole interval of one model's accuracy is below 95%.
+2. Every model that answers has a certified circuit. Confirmed: every model does. Refuted: one model has none.
 3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. Confirmed:
-   this is true of every circuit. Refuted: of one it is not.
-4. Lines are resolved where they are: some path carries a value from another line to a line, before the question (the
-   strategy is `doubling` or `line by line`). Only from two hops on. Confirmed: in every circuit. Refuted: in none,
-   every seed being finished. Otherwise inconclusive.
-5. One kind of token represents a line: all paths into lines, of all circuits, attend to names, or to links, or to
-   values, or to line ends. Confirmed: to one kind, and every circuit has some. Refuted: to several.
+   this is true of every circuit. Refuted: it is false of one circuit.
+4. Lines are resolved where they are: some path carries a value from one line to another, before the question (the
+   strategy is `doubling` or `line by line`). This rule is for two hops or more. Confirmed: it is true of every circuit.
+   Refuted: it is true of no circuit, and every seed is finished. Otherwise inconclusive.
+5. One kind of token represents a line: all paths into lines, of all circuits, attend to names, or all to links, or all
+   to values, or all to line ends. Confirmed: they attend to one kind, and every circuit has such paths. Refuted: they
+   attend to several kinds.
 
     python -m studies text results/studies/text
 """
@@ -52,7 +54,7 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 ANSWERS = 0.95
-"""A model answers if its accuracy is surely at least this."""
+"""A model answers if the lower 95% bound of its accuracy is at least this."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class TextCondition:
         name: the name of the condition.
         recipe: the recipe of the models; its `seed` is varied.
         effort: the effort of the search.
-        faithfulness: how far, at least, circuits must go of the way from guessing to the model.
+        faithfulness: the share of the way from guessing to the model that circuits must go at least.
         seeds: the seeds of the models.
     """
 
@@ -75,7 +77,7 @@ class TextCondition:
 
     @property
     def hops(self) -> range:
-        """The numbers of hops that are asked."""
+        """The numbers of hops for which circuits are searched."""
         return range(self.recipe.least_hops, self.recipe.most_hops + 1)
 
 
@@ -99,7 +101,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class Answered:
-    """What was found in one model at one number of hops.
+    """The results of one model at one number of hops.
 
     Attributes:
         condition: the condition of the model.
@@ -108,14 +110,14 @@ class Answered:
         accuracy: the accuracy of the model.
         lowest: the lower end of its 95% interval.
         max_loss: the highest Brier score that the circuit may have.
-        losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
-        certified: whether it passed all checks; records from before the six checks have it by the earlier twelve-part
-            rules.
-        failed: the checks that it did not pass.
+        losses: the losses of the model (`full`), of the circuit with imposed patterns (`imposed`) and with its own
+            (`own`), and of the model with every path ablated (`nothing`).
+        certified: whether the circuit passed all checks; older records use the earlier rules, which had twelve parts.
+        failed: the checks that the circuit did not pass.
         strategy: the strategy of the circuit.
         layers_used: the number of layers with a path that matters.
-        layers_needed: the number of layers that are needed by theory.
-        delivers: whether the paths carry x{D} to where the answer is written, by theory.
+        layers_needed: the number of layers that theory needs.
+        delivers: whether, by theory, the paths carry x{D} to where the answer is written.
         lands_on: how many paths into lines attend to each kind of token.
         paths: the paths of the circuit.
     """
@@ -138,12 +140,12 @@ class Answered:
 
     @property
     def answers(self) -> bool:
-        """Whether the model surely answers."""
+        """Whether the model counts as one that answers."""
         return self.lowest >= ANSWERS
 
     @classmethod
     def of(cls, circuit: hs.Circuit, condition: str, seed: int) -> Answered:
-        """The summary of a circuit."""
+        """Return the results from a circuit."""
         assert circuit.text is not None
         layers = circuit.checks["delivery"].numbers if "delivery" in circuit.checks else {}
         paths = tuple(path.path.names(circuit.roles) for path in circuit.paths)
@@ -168,14 +170,14 @@ class Answered:
 
 @dataclass(frozen=True)
 class TextResult:
-    """Everything that was found, one entry for each condition, model and number of hops."""
+    """All results, one entry for each condition, model and number of hops."""
 
     found: tuple[Answered, ...]
 
 
 @dataclass(frozen=True)
 class TextStudy:
-    """What is trained and asked.
+    """The models to train and ask.
 
     Attributes:
         conditions: the conditions of the study.
@@ -185,20 +187,20 @@ class TextStudy:
 
 
 def standard(_: hs.Recipe) -> TextStudy:
-    """All conditions. They have recipes of their own, so the one that is given is not used."""
+    """Return the study with all conditions. They have their own recipes, so the given recipe is not used."""
     return TextStudy()
 
 
 def quick(_: hs.Recipe) -> TextStudy:
-    """A tiny version that only shows that the study runs: a model that cannot have learned anything."""
+    """Return a tiny version that only shows that the study runs, with a model that cannot learn anything."""
     recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4)
     return TextStudy((TextCondition("quick", recipe, "quick", seeds=(0,)),))
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
-    """Train what is not trained yet, and find the circuit of every model at every number of hops.
+    """Train the models that are missing, and find the circuit of every model at every number of hops.
 
-    Models are not needed whose circuits are in the folder of the study.
+    A model is not needed if its circuits are in the folder of the study.
     """
     models = [(condition, seed) for condition in study.conditions for seed in condition.seeds]
     work.each("models of text", find_text_circuits, [(condition, seed, folder) for condition, seed in models])
@@ -212,7 +214,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
 
 
 def find_text_circuits(condition: TextCondition, seed: int, folder: Path) -> None:
-    """Train one model and find its circuits, which are stored in the folder of the study."""
+    """Train one model, find its circuits, and store them in the folder of the study."""
     missing = [hops for hops in condition.hops if not _record(folder, condition, seed, hops).exists()]
     model = folder / "runs" / condition.name / f"seed-{seed}"
     if missing and not (model / "config.json").exists():
@@ -225,7 +227,7 @@ def find_text_circuits(condition: TextCondition, seed: int, folder: Path) -> Non
 
 
 def judge(result: TextResult) -> list[Judgement]:
-    """Judge by the rules above, condition by condition and hop by hop."""
+    """Judge every condition and number of hops by the rules in the module's docstring."""
     found = []
     for condition in dict.fromkeys(answered.condition for answered in result.found):
         for hops in sorted({answered.hops for answered in result.found if answered.condition == condition}):
@@ -235,14 +237,14 @@ def judge(result: TextResult) -> list[Judgement]:
 
 
 def _missing(condition: str, finished: Sequence[Answered]) -> bool:
-    """Whether seeds of the condition are missing; none are of a condition that is not among `CONDITIONS`."""
+    """Return whether seeds of the condition are missing; False for a condition that is not in `CONDITIONS`."""
     planned = {seed for known in CONDITIONS if known.name == condition for seed in known.seeds}
     return not planned <= {answered.seed for answered in finished}
 
 
 def _does_not_answer(model: Answered) -> bool:
-    """Whether a model surely does not answer: its accuracy, raised by its distance from the lower end of the interval,
-    is too low."""
+    """Return whether a model clearly does not answer: the upper end of its accuracy's interval, taken as symmetric, is
+    too low."""
     return 2 * model.accuracy - model.lowest < ANSWERS
 
 
@@ -264,7 +266,7 @@ def _judge(found: Sequence[Answered], where: str) -> list[Judgement]:
     ]
     if found[0].hops > 1:
         resolved = [circuit.strategy != "serial" for circuit in circuits]
-        in_none = not any(resolved) and not missing  # which one more circuit can change
+        in_none = not any(resolved) and not missing  # one more circuit could change this
         judgements.append(all_of(where + "lines are resolved where they are", resolved, in_none, missing, none))
     one_kind = Judgement(where + "paths into lines attend to one kind of token", "not run", reason=none)
     if circuits:
@@ -275,7 +277,7 @@ def _judge(found: Sequence[Answered], where: str) -> list[Judgement]:
 
 
 def table(result: TextResult) -> str:
-    """A Markdown table with a row for each model and number of hops."""
+    """Return a Markdown table with a row for each model and number of hops."""
     columns: dict[str, Callable[[Answered], str]] = {
         "condition": lambda found: found.condition,
         "seed": lambda found: str(found.seed),
@@ -289,12 +291,12 @@ def table(result: TextResult) -> str:
         "certified": lambda found: "yes" if found.certified else "no: " + ", ".join(found.failed),
     }
     if not result.found:
-        raise hs.InputError("no model is finished")
+        raise hs.InputError("no model is finished; run the study without --judge first")
     return markdown_table(columns, ([report(found) for report in columns.values()] for found in result.found))
 
 
 def _kinds_landed_on(paths: Sequence[NamedPath]) -> dict[str, int]:
-    """How many paths into a line from outside it attend to its name, link, value or end; kinds with none are left
+    """Return how many paths from outside a line attend to its name, link, value or end. Kinds without paths are left
     out."""
     counts = {"name": 0, "link": 0, "value": 0, "end": 0}
     for _, _, query, key in paths:
@@ -305,7 +307,7 @@ def _kinds_landed_on(paths: Sequence[NamedPath]) -> dict[str, int]:
 
 
 def _place(role: str) -> tuple[int, str]:
-    """The pair of a role, from 1, and which token of its line it is; 0 outside the lines."""
+    """Return the pair of a role, from 1, and the kind of its token in the line; 0 and "" outside the lines."""
     for pattern, kind, further in ((r"x(\d+)>", "name", 1), (r">x(\d+)", "value", 0), (r"x(\d+)=", "link", 1)):
         if found := re.fullmatch(pattern, role):
             return int(found[1]) + further, kind

@@ -1,27 +1,27 @@
-"""Which of the things that the paper leaves unsaid keeps transformer D on its plateau?
+"""Which choice that the paper leaves unsaid keeps transformer D on its plateau?
 
 The paper's transformer D stays on its plateau for about 450 of 800 epochs (some 3,600 of 6,400 steps), and then learns
-all four hops in order (Section 9.2). By our default reading of its recipe it has learned x1 after 504 steps. The paper
-says neither how weights are drawn, but for naming Radford et al. (2019), nor whether the two members of a pair share a
-position code (Definition 2 says so, Section 6 does not), nor the order of the facts, a warm-up, clipping, or AdamW's
-moments.
+all four hops in order (Section 9.2). With our default reading of its recipe, it has learned x1 after 504 steps. The
+paper does not say how weights are drawn, except that it names Radford et al. (2019). By its Definition 2, the two
+members of a pair share a position code; Section 6 does not say so. The paper also leaves out the order of the facts,
+a warm-up, clipping, and AdamW's moments.
 
-Stand-in: D's recipe at a quarter of its width and half its batch, everything else as it is (24 layers of one head of
-16, no MLP, four hops, AdamW at a constant 0.001), with one or two of these things read otherwise; three seeds a
-reading, at most the paper's 6,400 steps. GPT-2's scales are given by their ratio to torch's at D's own width: what
-enters the stream is drawn at 0.1 of it (0.02 against 0.204), what blocks write at 0.14 (0.02 against 0.144), and
-divided by the root of the number of layers besides at 0.03. Then the same at D's full size (`full-size`), minutes on a
-GPU and an hour on a CPU.
+A stand-in for D has a quarter of its width and half its batch, and is otherwise the same: 24 layers of one head of 16,
+no MLP, four hops, AdamW at a constant 0.001. Each reading changes one or two of these unsaid choices, with three seeds
+and at most the paper's 6,400 steps. GPT-2's scales are given by their ratio to torch's scales at D's own width. Weights
+that enter the stream are drawn at 0.1 of torch's scale (0.02 against 0.204). Weights that blocks write with are drawn
+at 0.14 (0.02 against 0.144), or at 0.03 if they are also divided by the root of the number of layers. The same readings
+are then trained at D's full size (`full-size`), which takes minutes on a GPU and an hour on a CPU.
 
 Rules:
 
-1. Each reading, small and at full size, gives the paper's plateau. Confirmed: in every seed x1 is learned (validation
-   loss below 0.5) from step 1,792 on, at half the paper's share of the run or later, and all hops are by the end.
-   Refuted: a seed has learned x1 before, or not all hops by the end. Inconclusive: seeds are missing. Three seeds of
-   the stand-in make a candidate, not an answer; that is D itself, at its full size.
-2. The small stand-in orders readings as D does: the default, GPT-2's scales, pair codes, and both together. Confirmed:
-   all seeds of each learn x1 before any seed of the next does, if that ever does. Refuted: of two of them all seeds do
-   so the other way round. Inconclusive: seeds are missing, or those of two readings overlap.
+1. Each reading, small and at full size, gives the paper's plateau. Confirmed: in every seed, x1 is learned (validation
+   loss below 0.5) at step 1,792 or later, which is half the paper's share of the run, and all hops are learned by the
+   end. Refuted: a seed learned x1 earlier, or had not learned all hops by the end. Inconclusive: seeds are missing.
+   Three seeds of the stand-in give a candidate, not an answer; the answer is D itself, at its full size.
+2. The stand-in orders readings as D does: the default, GPT-2's scales, pair codes, and both together. Confirmed: all
+   seeds of each reading learn x1 before any seed of the next reading, which may never learn it. Refuted: for two of the
+   readings, all seeds do so in the opposite order. Inconclusive: seeds are missing, or seeds of two readings overlap.
 
     python -m studies unsaid results/studies/unsaid
 """
@@ -47,7 +47,7 @@ from studies.tools.work import Work
 __all__ = ["STUDY", "UnsaidStudy", "judge", "quick", "run", "standard", "table"]
 
 Reading = Mapping[str, Any]
-"""The fields of the recipe or of the problem that are read otherwise."""
+"""The fields of the recipe or of the problem that a reading changes."""
 
 DEFAULT = "default"
 
@@ -66,8 +66,8 @@ ALONE: Mapping[str, Reading] = {
     "scores over the root of d_model": {"score_scale": "d_model"},
     "decay without norms and biases": {"decay_all": False},
 }
-"""Queries and keys drawn at 0.42 have at the start the logits of scores divided by the root of 512, D's width, where
-its heads' width is 16. Under Adam that is not the same as scores that are divided so to the end, a later reading."""
+"""Queries and keys drawn at 0.42 start with the logits of scores divided by the root of 512, D's width, instead of the
+root of 16, the width of its heads. A later reading divides the scores to the end, which is not the same under Adam."""
 
 READINGS: Mapping[str, Reading] = {
     DEFAULT: {},
@@ -77,10 +77,10 @@ READINGS: Mapping[str, Reading] = {
 }
 
 FULL = "full-size/"
-"""The beginning of the names of conditions at D's full size."""
+"""The prefix of the names of conditions at D's full size."""
 
 ORDERED = DEFAULT, "GPT-2-scales", "pair-codes", "pair-codes/GPT-2-scales"
-"""Conditions, in the order in which D itself learned x1."""
+"""The conditions of rule 2, in the order in which D itself learned x1."""
 
 HALF_THE_SHARE = 0.28
 """Half the share of the run that the paper's plateau takes; the same as in claim C13."""
@@ -88,11 +88,11 @@ HALF_THE_SHARE = 0.28
 
 @dataclass(frozen=True)
 class UnsaidStudy:
-    """What is trained.
+    """The models to train.
 
     Attributes:
-        recipe: the recipe that is read otherwise.
-        small: the same recipe for the stand-in.
+        recipe: the recipe of transformer D, which the readings change.
+        small: the same recipe at the size of the stand-in.
         hops: D.
         readings: the readings of the recipe or the problem, by name.
         seeds: the seeds of each reading.
@@ -106,7 +106,7 @@ class UnsaidStudy:
 
     @property
     def sizes(self) -> list[list[hs.Setup]]:
-        """One condition for each reading, of the stand-in and then at full size."""
+        """One condition for each reading, first for the stand-in and then at full size."""
         return [self._conditions(self.small, ""), self._conditions(self.recipe, FULL)]
 
     def _conditions(self, recipe: hs.Recipe, before: str) -> list[hs.Setup]:
@@ -125,25 +125,25 @@ class UnsaidStudy:
 
 
 def standard(recipe: hs.Recipe) -> UnsaidStudy:
-    """The study of transformer D's recipe; the stand-in has a quarter of its width and half its batch."""
+    """Return the study of transformer D's recipe; the stand-in has a quarter of its width and half its batch."""
     return UnsaidStudy(recipe, replace(recipe, d_model=recipe.d_model // 4, batch_size=recipe.batch_size // 2))
 
 
 def quick(recipe: hs.Recipe) -> UnsaidStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version that only shows that the study runs."""
     recipe = replace(recipe, steps=20)
     small = replace(recipe, d_model=recipe.d_model // 2)
     return UnsaidStudy(recipe, small, 1, {DEFAULT: {}, "pair codes": _PAIR}, (0,))
 
 
 def run(study: UnsaidStudy, folder: Path, work: Work) -> Conditions:
-    """Train what is not trained yet, the stand-in first, and read what was learned."""
+    """Train the runs that are missing, the stand-in first, and read when each hop was learned."""
     found = [conditions.train(of_size, folder, work) for of_size in study.sizes]
     return Conditions(tuple(condition for of_size in found for condition in of_size.conditions))
 
 
 def judge(found: Conditions) -> list[Judgement]:
-    """Judge by the rules above."""
+    """Judge by the rules in the module's docstring."""
     return [
         *map(_long_enough, found.conditions),
         _ordered({condition.name: condition for condition in found.conditions}),
@@ -151,12 +151,12 @@ def judge(found: Conditions) -> list[Judgement]:
 
 
 def _long_enough(condition: Condition) -> Judgement:
-    """Rule 1."""
+    """Judge by rule 1."""
     hypothesis = f"{condition.name} gives the paper's plateau"
     if not condition.seeds:
         return Judgement(hypothesis, "not run")
     n = len(condition.seeds)
-    earliest = round(HALF_THE_SHARE * condition.budget, 6)  # for 6,400 steps it is 2e-13 above 1,792
+    earliest = round(HALF_THE_SHARE * condition.budget, 6)  # for 6,400 steps the product is 2e-13 above 1,792
     right = [
         every is not None and first is not None and first >= earliest
         for first, every in zip(condition.times(1), condition.everything(), strict=True)
@@ -169,7 +169,7 @@ def _long_enough(condition: Condition) -> Judgement:
 
 
 def _ordered(by_name: Mapping[str, Condition]) -> Judgement:
-    """Rule 2."""
+    """Judge by rule 2."""
     hypothesis = "the stand-in orders readings as transformer D does"
     found = [by_name[name] for name in ORDERED if name in by_name and by_name[name].seeds]
     if not found:

@@ -1,14 +1,14 @@
-"""Do whole models get a certified circuit? The laptop's recipe, but no head is ever removed.
+"""Do models get a certified circuit if no head is pruned?
 
-The recipe prunes heads that a model can do without, from its last hop learned on; here `prune_every` is None and
-nothing else is changed. Ten seeds are trained as one run, three hops, four layers of 16 heads, and the circuit of every
-model whose own loss is below the threshold is searched for with little effort. A search that is left with more than 64
-rows is given up; such a model has neither card nor checks, and counts as not certified. Reported are how many models
-are certified, and of the others how faithful their circuit is with own patterns, the rest uniform, and how many of the
-six checks it passes.
+The laptop's recipe prunes heads that a model can do without once it has learned its last hop. In this study,
+`prune_every` is None, and nothing else is changed. Ten seeds are trained on three hops as one run, with four layers of
+16 heads. The quick search looks for the circuit of every model whose loss is below the threshold. A search that is left
+with more than 64 rows is given up; its model has no card and no checks, and counts as not certified. The study reports
+how many models are certified. For the other circuits, it reports the faithfulness with own patterns and uniform other
+rows, and how many of the six checks pass.
 
 Confirmed: the lower 95% Clopper-Pearson bound on the share of certified models among those that learned the task is
-above one half. Refuted: the upper bound is below it. Otherwise inconclusive.
+above one half. Refuted: the upper bound is below one half. Otherwise inconclusive.
 
     python -m studies whole results/studies/whole
 """
@@ -30,25 +30,25 @@ from studies.tools.work import Work
 
 @dataclass(frozen=True)
 class WholeStudy:
-    """What is trained, as one run, and how circuits are searched for."""
+    """The run to train, and how circuits are searched for."""
 
     setup: hs.Setup
     search: Search = field(default_factory=Search)
 
     @classmethod
     def of(cls, recipe: hs.Recipe) -> WholeStudy:
-        """The study of a recipe."""
+        """Return the study of a recipe."""
         seeds = tuple(range(1000, 1010))
         return cls(hs.Setup("whole", hs.RetrievalProblem(hops=3), replace(recipe, prune_every=None), seeds))
 
 
 @dataclass(frozen=True)
 class WholeModel:
-    """One model: its loss (None where it diverged), whether that is below the threshold, and its circuit.
+    """One model: its loss (None if it diverged), whether the loss is below the threshold, and its circuit.
 
     Attributes:
-        not_off: how many rows of the circuit are active or at a mean; of a search that was given up, the rows left.
-        faithfulness: with own patterns and the rest uniform; None, as no path, where no circuit was found.
+        not_off: how many rows of the circuit are active or at their mean; if the search was given up, the rows left.
+        faithfulness: with own patterns and uniform other rows; None if no circuit was found.
         failed: the checks that the circuit did not pass.
     """
 
@@ -67,7 +67,7 @@ class WholeModel:
 
     @classmethod
     def of(cls, circuit: hs.Circuit) -> WholeModel:
-        """The numbers of a model's circuit."""
+        """Return the numbers of a model's circuit."""
         loss, card, failed = circuit.losses["full"], circuit.card, tuple(circuit.failed)
         if card is None:
             left = int(circuit.checks["sufficiency"].numbers.get("rows_left", 0))
@@ -77,13 +77,13 @@ class WholeModel:
 
 @dataclass(frozen=True)
 class WholeResult:
-    """All models."""
+    """The results of all models."""
 
     models: tuple[WholeModel, ...]
 
 
 def run(study: WholeStudy, folder: Path, work: Work) -> WholeResult:
-    """Train what is not trained yet, and find the circuit of every model; those found are stored in the run."""
+    """Train the run if it is missing, and find the circuit of every model, which is stored in the run folder."""
     work.train([study.setup], folder / "runs")
     models = []
     for trained in finished([study.setup], folder / "runs").values():
@@ -99,7 +99,7 @@ def run(study: WholeStudy, folder: Path, work: Work) -> WholeResult:
 
 
 def judge(result: WholeResult) -> list[Judgement]:
-    """Judge by the rule above."""
+    """Judge by the rule in the module's docstring."""
     learned = [model for model in result.models if model.learned]
     others = [model for model in learned if model.paths and not model.certified]
     also = f"{sum(not model.paths for model in learned)} given up"
@@ -110,7 +110,7 @@ def judge(result: WholeResult) -> list[Judgement]:
 
 
 def table(result: WholeResult) -> str:
-    """A Markdown table with a row for each model."""
+    """Return a Markdown table with a row for each model."""
     rows = []
     for model in result.models:
         verdict = "certified" if model.certified else ", ".join(model.failed) or ("given up" if model.learned else "-")

@@ -23,11 +23,11 @@ EPILOG = """examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train a model into a folder, or go on where it was interrupted; returns the exit status."""
+    """Train a model into a folder, or continue an interrupted training, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.text_model",
-        description="Train a small language model on the text of equations and write it to FOLDER. Interrupted, it "
-        "goes on from where it was. Threads are PyTorch's: set OMP_NUM_THREADS.",
+        description="Train a small language model on the text of equations and write it to FOLDER. The same "
+        "command continues an interrupted training. OMP_NUM_THREADS sets the number of threads.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(json.dumps(asdict(recipe), indent=2))
             return 0
         if asked.folder is None:
-            parser.error("FOLDER is missing; only --show does without")
+            parser.error("FOLDER is missing; only --show works without it")
         train_text_model(recipe, asked.folder, lambda row: print(json.dumps(row), flush=True))
     except hs.InputError as error:
         print(f"text_model: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Removes the heads that a text model can do without, as `hs.Recipe` does for models of vectors.
+"""Prune the heads that a text model can do without, as `hs.Recipe` does for models of vectors.
 
 A head is pruned when its columns of the output map are zero, so that it writes nothing. Nothing else is stored, so an
 interrupted training needs no list of pruned heads.
@@ -19,24 +19,24 @@ Left = Bool[Tensor, "layer head"]
 
 
 def heads_left(model: Any) -> Left:
-    """Which heads of the one model write something."""
+    """Return which heads of the model write something."""
     return torch.stack([maps.ne(0).any(dim=0).any(dim=1) for maps in _outputs(model)])
 
 
 def keep_only(model: Any, left: Left) -> None:
-    """Make all other heads write nothing; needed again after every update, since an optimizer moves zeros too."""
+    """Set the outputs of all other heads to zero. Call this after every update, since optimizers change zeros too."""
     with torch.no_grad():
         for maps, remaining in zip(_outputs(model), left, strict=True):
             maps[:, ~remaining] = 0
 
 
 def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
-    """Remove heads, the cheapest first, as long as all together cost no more than `cost`.
+    """Prune heads, the cheapest first, as long as all pruned heads together cost no more than `cost`.
 
     Args:
-        model: the model from which they are removed.
-        loss: gives the loss of the model as it is when this is called.
-        cost: by how much the loss may rise for all heads that are removed together.
+        model: the model to prune.
+        loss: a function that returns the current loss of the model.
+        cost: how much the loss may rise for all pruned heads together.
 
     Returns:
         The heads that are left.
@@ -70,6 +70,6 @@ def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
 
 
 def _outputs(model: Any) -> list[Float[Tensor, "d_model head d_head"]]:
-    """The maps from every head's values to the residual stream, layer by layer: views of the output maps."""
+    """Return, for each layer, a view of the output map with one map per head from its values to the residual stream."""
     heads = model.config.num_attention_heads
     return [layer.self_attn.o_proj.weight.unflatten(1, (heads, -1)) for layer in model.model.layers]

@@ -25,28 +25,28 @@ class TextModelRecipe:
     """A small Llama and its training. `varied` checks the values.
 
     Args:
-        layers: attention layers; one that attends to the symbol before, and about one for each hop.
-        heads, d_model: heads a layer, and the width of the residual stream, a multiple of `2 heads`.
+        layers: the number of layers: one that attends to the symbol before, and about one for each hop.
+        heads, d_model: the heads per layer, and the width of the residual stream, a multiple of `2 * heads`.
         least_hops, most_hops: the range of D in the training texts; each step has one D.
-        steps, batch: the number of updates, and of texts in each.
+        steps, batch: the number of updates, and the number of texts in each update.
         rate, warmup: AdamW's learning rate, which rises over `warmup` steps and falls to zero over the last fifth.
         dense: the share of steps whose texts ask for every letter.
-        fewer: the share of those that draw 1 ... 4 chains instead of 4; with few chains, copying the right line's value
-            is learned before finding it.
-        taught: the weight in the loss of a letter's value, asked for behind its line; the answer to a question has 2.
-            This asks for what doubling carries to a line; with 0 only questions teach.
-        cut: the tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line
-            break.
-        prune_every: steps between two removals of heads for good, rounded up to the next row of the history. Heads go
-            only if the model has answered well since the row before, and not once the rate falls; 0 for never.
-        prune_cost: by how many nats the loss may rise when heads go, as many at a time as together cost no more.
-        learned_above: the share of questions that the model must answer before heads go.
+        fewer: the share of the `dense` steps that draw 1 to 4 chains instead of 4. With few chains, the model learns to
+            copy the value of the right line before it learns to find that line.
+        taught: the weight in the loss of the value of a line's letter, a target after each line; the answer to a
+            question has weight 2. This target asks for what doubling carries to a line. With 0, only questions teach.
+        cut: how a line is cut into tokens: `line` for its name and the rest, `word` for its name, equals sign, value
+            and line break.
+        prune_every: the steps between two prunings of heads, rounded up to the next row of the history; 0 for none.
+            Heads are pruned if the model has answered well since the row before, and before the learning rate falls.
+        prune_cost: the nats by which the loss may rise at one pruning, for all heads that are pruned together.
+        learned_above: the share of questions that the model must answer before heads are pruned.
         precision: the precision of products while training; weights stay in fp32. `bf16` takes two thirds of the time
-            where the processor has a unit for it, and is many times slower elsewhere; `auto` asks the processor.
+            where the processor has a unit for it, and is many times slower elsewhere. `auto` chooses by the processor.
         checkpoint_every: steps between checkpoints of the model; 0 for none.
         seed: the seed of weights and texts.
-        held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are left out of the
-            training texts, whichever letter they ask for.
+        held_seed, held_count: the seed and the number of the benchmark questions that are left out of the training
+            texts, whichever letter they ask for.
     """
 
     layers: Positive = 4
@@ -79,20 +79,20 @@ class TextModelRecipe:
 
     @property
     def falls_from(self) -> int:
-        """The step from which on the learning rate falls."""
+        """The step at which the learning rate begins to fall."""
         return self.steps - max(1, self.steps // 5)
 
     def prunes_at(self, before: int, step: int, answers: float | None) -> bool:
-        """Whether heads may be removed at a step, given that of the row before and the share of questions answered
-        since."""
+        """Return whether heads may be pruned at `step`, if the last row was at step `before` and `answers` is the share
+        of questions answered since."""
         due = self.prune_every > 0 and step // self.prune_every > before // self.prune_every
         return due and step <= self.falls_from and answers is not None and answers >= self.learned_above
 
     def varied(self, changes: Mapping[str, Any]) -> TextModelRecipe:
-        """This recipe with other values.
+        """Return this recipe with other values.
 
         Raises:
-            InputError: a name that no recipe has, or a value out of range.
+            InputError: a name is no field of the recipe, or a value is out of range.
         """
         for name in changes:
             if name not in asdict(self):
@@ -101,7 +101,7 @@ class TextModelRecipe:
             return msgspec.convert(asdict(self) | dict(changes), TextModelRecipe)
         except msgspec.ValidationError as error:
             rule, _, name = str(error).replace("`", "").partition(" - at $.")
-            if not name:  # a rule of several fields
+            if not name:  # the rule concerns several fields
                 raise hs.InputError(rule) from None
             words = {"cut": get_args(Cut), "precision": get_args(TextPrecision)}.get(name)
             must = f"one of {', '.join(words)}" if words else rule.removeprefix("Expected ").partition(", got")[0]

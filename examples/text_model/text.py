@@ -24,39 +24,39 @@ INSTRUCTION = "Say directly only the numeric value, without any other words."
 END, UNKNOWN = "<end>", "<unknown>"
 ASK, INSTRUCT = "What is the value of ", f"? {INSTRUCTION}"
 SYMBOLS = [*(str(i) for i in range(10)), *ALPHABET]
-"""What a letter can be equal to."""
+"""The digits and letters to which a letter can be equal."""
 
 WORDS = [END, UNKNOWN, "\n", ASK, INSTRUCT, f"{INSTRUCT}\n", *SYMBOLS, *(f" = {symbol}\n" for symbol in SYMBOLS)]
 TOKENS = {word: token for token, word in enumerate(WORDS)}
 NAMES = slice(TOKENS["0"], TOKENS["0"] + len(SYMBOLS))
 EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
-"""The positions of the two tokens of every symbol among the words."""
+"""The two tokens of every symbol: `NAMES` for the symbol alone, `EQUALS` for the symbol behind an equals sign."""
 ASKED = TOKENS[f"{INSTRUCT}\n"]
 """The last token of a question."""
 BREAK, LINK = TOKENS["\n"], len(WORDS)
-"""The token that ends a line, and the one that links its symbols, where these are tokens of their own."""
+"""The token of the line break, and the token of the equals sign if lines are cut by the word."""
 
 IGNORED = -100
-"""The label of a position where nothing is asked, as everywhere in PyTorch."""
+"""The label of a position without a target, as in PyTorch's cross-entropy."""
 
 Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
-"""What determines the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
-position of each symbol's line)."""
+"""The links and the orders that determine the facts, by level. The links name the symbol of the level before to which
+each symbol leads; the orders name the symbol of each line."""
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """A seed for one purpose, independent of those for all others."""
+    """Return a seed for one purpose, independent of the seeds for all other purposes."""
     text = ":".join(map(str, (seed, *purpose)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def vocabulary(cut: Cut) -> list[str]:
-    """All words, in the order of their tokens."""
+    """Return all words, in the order of their tokens."""
     return WORDS if cut == "line" else [*WORDS, " = "]
 
 
 def make_tokenizer(cut: Cut = "line") -> Any:
-    """The tokenizer, a plain `tokenizers` file; text that is no equation becomes `<unknown>`."""
+    """Return the tokenizer, a plain `tokenizers` file. Text that is not an equation becomes `<unknown>`."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import Fuse
     from tokenizers.models import WordLevel
@@ -72,11 +72,11 @@ def make_tokenizer(cut: Cut = "line") -> Any:
 
 
 class Texts:
-    """The training texts of a recipe: those of a step are a function of (seed, step), whatever came before.
+    """The training texts of a recipe. The texts of a step depend only on the seed and the step.
 
-    A step has texts of the benchmark's form, of a random D; or, with chance `dense`, texts of the largest D that ask
-    for every letter of a level, in random order, as soon as its lines are written. No answer comes before the last
-    question, so that none can be had by exclusion.
+    With probability `dense`, a step has texts of the largest D that ask for every letter of a level, in random order,
+    as soon as the lines of the level are written. Otherwise, its texts have the benchmark's form and a random D. No
+    answer comes before the last question, so no answer can be found by exclusion.
     """
 
     def __init__(self, recipe: TextModelRecipe) -> None:
@@ -88,7 +88,7 @@ class Texts:
         }
 
     def batch(self, step: int) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
-        """The texts of a step, none with a question whose facts are held out, and their labels as from `write`."""
+        """Return the texts of a step and their labels, as from `write`. No text has a question with held-out facts."""
         recipe = self.recipe
         draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "text", step))
 
@@ -123,15 +123,15 @@ class Texts:
 def write(
     structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]], cut: Cut = "line"
 ) -> tuple[list[int], list[int]]:
-    """A text, from its facts to the answer of the last question, and its labels.
+    """Return the tokens of a text, from its facts to the answer of the last question, and their labels.
 
-    Labels say what comes next where something is asked: after a line the value of its letter, after a question the
-    answer, after the last answer the end.
+    A label is the target at a position: the value of the line's letter after a line, the answer after a question, and
+    the end after the last answer.
 
     Args:
         structure: the facts.
-        asked: by level, which symbols are asked for behind its lines; the last level has a question.
-        names: which of the paper's four names of their level the symbols of levels 0 ... D have.
+        asked: for each level, the symbols that are asked for after its lines; the last level must have a question.
+        names: for each level from 0 to D, which of the paper's four names each symbol has.
         cut: how a line is cut into tokens.
     """
     ids: list[int] = []
@@ -153,7 +153,7 @@ def write(
 
 
 def structure_of(latent: Any) -> Structure:
-    """The structure of a question in the paper's format."""
+    """Return the structure of a question in the paper's format."""
     places = [symbol % PAPER_CHAINS for symbol in latent.order]
     orders = [places[start : start + PAPER_CHAINS] for start in range(0, len(places), PAPER_CHAINS)]
     return latent.links, _frozen(orders)

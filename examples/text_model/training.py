@@ -40,42 +40,42 @@ from examples.text_model.unfinished import Unfinished, write_whole
 HistoryRow = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
 OTHERS = 4
-"""Batches on whose loss it is decided which heads are removed."""
+"""The number of batches whose loss decides which heads are pruned."""
 
 MLP, ROPE_BASE = 32, 100_000.0
-"""Width of the gated perceptrons; base of the rotary embedding, large, so that most of a head can compare symbols."""
+"""The width of the gated MLPs; the base of the rotary embedding, large so that most of a head can compare symbols."""
 ALIKE = 0.8
-"""Correlation, at the start, of a head's values with its outputs and of a symbol's tokens, so that heads begin as
-copiers of symbols (compare Trockman and Kolter 2023, mimetic initialisation)."""
+"""The initial correlation between the value and output maps of a head, and between the two tokens of a symbol, so that
+heads begin as copiers of symbols (compare Trockman and Kolter 2023, mimetic initialisation)."""
 SHARP, ROOM, GAIN = 2.0, 4.0, 4.0
-"""Spread of the first queries and keys, in units of 1 / sqrt(d_model): sharp, so that heads differ. Spread of the first
-embeddings: large, so that what the first layers write does not drown the symbols that later ones compare. The last
-norm's gain: for certainty."""
+"""The initial spread of the query and key maps, in units of 1 / sqrt(d_model), large so that heads differ. The initial
+spread of the embeddings, large so that the first layers do not drown the symbols that later layers compare. The initial
+gain of the last norm, large so that the model can be certain."""
 DECAY = 0.3
-"""AdamW's weight decay, only for the maps within layers."""
+"""AdamW's weight decay, which applies only to the maps within layers."""
 ANSWER_WEIGHT = 2.0
-"""Weight of a question's answer in the loss, beside that of a line's value."""
+"""The weight of a question's answer in the loss, where the end of a text has weight 1."""
 
 
 def train_text_model(
     recipe: TextModelRecipe, folder: Path, progress: Callable[[HistoryRow], None] = lambda row: None
 ) -> list[HistoryRow]:
-    """Train a model and write it; the same recipe gives the same weights on the same machine and thread count.
+    """Train a model and write it. The same recipe gives the same weights on the same machine and thread count.
 
-    If it is killed and called again, it goes on from where it last saved its state, and ends in the same weights. Where
-    the precision is `auto`, the recipe stored with the model says which one was used.
+    If the training is killed, the next call continues from the last saved state and ends in the same weights. If the
+    precision is `auto`, the recipe stored with the model says which precision was used.
 
     Args:
         recipe: the model to train, and how.
-        folder: a new or empty folder, or that of an interrupted training by the same recipe.
+        folder: a new or empty folder, or the folder of an interrupted training by the same recipe.
         progress: called with every row of the history as it is made.
 
     Returns:
-        The history: `step`, `loss`, `lines` and `answers` (accuracies after lines and questions), means since the row
-        before; `heads` that are left, where they are pruned; `seconds`.
+        The history, a list of rows: `step`; the means since the row before of `loss`, `lines` and `answers` (the last
+        two are accuracies after lines and after questions); `heads`, the heads left if heads are pruned; and `seconds`.
 
     Raises:
-        InputError: the folder is in use, what is left of an interrupted training is damaged, or transformers is not
+        InputError: the folder is in use, the saved state of an interrupted training is damaged, or transformers is not
             installed.
     """
     if recipe.precision == "auto":
@@ -127,13 +127,13 @@ def train_text_model(
 
 
 def _finite(mean: float) -> float | None:
-    """The mean, rounded; None where it is not a number."""
+    """Return the mean, rounded; None if it is not finite."""
     return round(mean, 4) if math.isfinite(mean) else None
 
 
 @torch.no_grad()
 def _loss_on_others(model: Any, texts: Texts) -> float:
-    """The loss on texts of steps after the last one of the training."""
+    """Return the loss on texts of the steps after the last step of the training."""
     recipe, losses = texts.recipe, []
     for step in range(recipe.steps, recipe.steps + OTHERS):
         ids, labels = texts.batch(step)
@@ -142,23 +142,23 @@ def _loss_on_others(model: Any, texts: Texts) -> float:
 
 
 def logits_of(model: Any, ids: Int[Tensor, "row pos"], precision: TextPrecision) -> Float[Tensor, "row pos word"]:
-    """The model's logits in fp32, computed with products in that precision."""
+    """Return the model's logits in fp32, computed with products in `precision`."""
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         logits: Tensor = model(input_ids=ids, use_cache=False).logits
     return logits.float()
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """The folder of the model as it was after so many steps."""
+    """Return the folder of the model as it was after `step` steps."""
     return folder / "training" / f"step-{step:06d}"
 
 
 def make_model(recipe: TextModelRecipe) -> Any:
-    """The model before training; the global random state is left as it was."""
+    """Return the model before training. The global random state is not changed."""
     try:
         from transformers import LlamaConfig, LlamaForCausalLM
     except ImportError:
-        raise hs.InputError("a model of our own needs transformers; pip install hopscope[llm]") from None
+        raise hs.InputError("a text model needs transformers; pip install hopscope[llm]") from None
     config = LlamaConfig(
         vocab_size=len(vocabulary(recipe.cut)), hidden_size=recipe.d_model, intermediate_size=MLP,
         num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, max_position_embeddings=4096,
@@ -167,7 +167,7 @@ def make_model(recipe: TextModelRecipe) -> Any:
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         model: Any = LlamaForCausalLM(config)
-    if recipe.precision == "bf16":  # in which PyTorch's fused attention is several times slower on a CPU than its parts
+    if recipe.precision == "bf16":  # on a CPU, PyTorch's fused attention in bf16 is several times slower than eager
         model.set_attn_implementation("eager")
     draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "weights"))
     narrow = recipe.d_model**-0.5
@@ -195,7 +195,7 @@ def _blend(weight: Tensor, other: Tensor) -> None:
 
 
 def schedule(step: int, recipe: TextModelRecipe) -> float:
-    """The learning rate at a step, as a share of the recipe's rate."""
+    """Return the learning rate at a step, as a share of the recipe's rate."""
     fall = recipe.steps - recipe.falls_from
     return min(1.0, (step + 1) / (recipe.warmup + 1), (recipe.steps - step) / fall)
 
@@ -206,7 +206,7 @@ def text_loss(
     labels: Int[Tensor, "row pos"],
     taught: float = 1.0,
 ) -> Float[Tensor, ""]:
-    """Weighted mean cross-entropy where something is asked, in nats: after lines, questions, and the last answer."""
+    """Return the weighted mean cross-entropy, in nats, after lines, after questions, and after the last answer."""
     asked = torch.where(ids == ASKED, ANSWER_WEIGHT, torch.where(labels == TOKENS[END], 1.0, taught))
     weights = (labels != IGNORED) * asked
     each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
@@ -214,7 +214,7 @@ def text_loss(
 
 
 def publish(model: Any, folder: Path, cut: Cut = "line") -> None:
-    """Write the model folder; config.json, by which it is recognised, comes last."""
+    """Write the model folder. config.json, which marks the folder as a model, is written last."""
     make_tokenizer(cut).save_pretrained(folder)
     fresh = folder / "unfinished"
     model.save_pretrained(fresh)

@@ -39,7 +39,7 @@ class Unfinished:
 
     @classmethod
     def within(cls, folder: Path, recipe: TextModelRecipe) -> Unfinished:
-        """The training in a model folder; its recipe is written to it.
+        """Return the training in a model folder, and write its recipe to the folder.
 
         Raises:
             InputError: the folder holds something else, a finished model, or a training by another recipe.
@@ -64,7 +64,7 @@ class Unfinished:
         return self.folder / "unfinished.json"
 
     def save(self, model: Any, optimizer: torch.optim.Optimizer, history: list[dict[str, Any]]) -> None:
-        """Save the state of the training; the tensors come last, since they say which step they are of."""
+        """Save the state of the training. The tensors are written last, because they name the step of the state."""
         state = {f"weights {name}": weight for name, weight in model.named_parameters()}
         for name, weight in model.named_parameters():
             state |= {f"{moment} {name}": optimizer.state[weight][moment] for moment in _MOMENTS}
@@ -75,10 +75,10 @@ class Unfinished:
         draft.replace(self._tensors)
 
     def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-        """Restore the saved state of model and optimizer, and return the history so far; empty for a new training.
+        """Restore the state of the model and the optimizer, and return the history so far, empty for a new training.
 
         Raises:
-            InputError: what was saved is damaged, or of another recipe.
+            InputError: the saved state is damaged, or belongs to another recipe.
         """
         if not self._tensors.exists():
             return []
@@ -88,7 +88,7 @@ class Unfinished:
         except (SafetensorError, OSError) as error:
             raise hs.InputError(f"{self._tensors} is damaged ({error}); remove it to begin again") from None
         if metadata.get("recipe") != self.recipe:
-            raise hs.InputError(f"{self._tensors} is of another recipe; choose another folder")
+            raise hs.InputError(f"{self._tensors} belongs to another recipe; choose another folder")
         step = int(metadata["step"])
         with torch.no_grad():
             for name, weight in model.named_parameters():
@@ -105,7 +105,7 @@ class Unfinished:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file whole, or not at all."""
+    """Write a text file atomically."""
     draft = path.with_suffix(f".draft-{os.getpid()}")
     draft.write_text(text)
     draft.replace(path)
@@ -119,10 +119,10 @@ def _read(path: Path) -> Any:
 
 
 def _check_same_recipe(recipe: TextModelRecipe, path: Path, *, finished: bool) -> None:
-    """Check that a training that was begun is by this recipe, and is not finished.
+    """Check that the training in a folder has this recipe and is not finished.
 
     Raises:
-        InputError: it is by another recipe (the message says what differs), or it is finished.
+        InputError: the training has another recipe (the message says what differs), or is finished.
     """
     wanted = asdict(recipe)
     stored = _read(path)
@@ -133,5 +133,5 @@ def _check_same_recipe(recipe: TextModelRecipe, path: Path, *, finished: bool) -
         raise hs.InputError(f"{path.parents[1]} is in use: {why}; choose a new or empty folder")
     if differs:
         raise hs.InputError(
-            f"{path} is another recipe, of a training that was interrupted ({differs}); choose another folder"
+            f"{path} holds another recipe, of an interrupted training ({differs}); choose another folder"
         )

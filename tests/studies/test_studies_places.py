@@ -82,7 +82,7 @@ def by_heads(steps: Steps) -> PlacesResult:
     return PlacesResult(tuple(conditions), ())
 
 
-MORE, FEWER = "2 chains: with two layers more heads learn x2, and sooner", "as many heads as there are chains"
+MORE, FEWER = "2 chains: with two layers, models with more heads learn x2, and sooner", "at least as many heads"
 
 
 def test_more_heads() -> None:

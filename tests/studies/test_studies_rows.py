@@ -14,9 +14,9 @@ from studies.tools.position_based import PositionTest, RowsMoved
 
 pytestmark = pytest.mark.slow
 
-SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
+SAVED_3, SAVED_4 = (f"with one head per row, {hops} hops are answered a layer early" for hops in (3, 4))
 BY_PLACE = "what is learned a layer early is position-based"
-NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"
+NEVER_TWO = "no hop is learned with fewer layers than one head per row needs, and fewer than half would learn one"
 
 
 def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:
