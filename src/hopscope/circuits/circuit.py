@@ -81,7 +81,7 @@ class Circuit:
         checks: the results of the six checks by name, with the model's own patterns; empty if not measured.
         card: the card of the circuit; None if it was not measured.
         groups: the groups of redundant paths.
-        helpers: active rows without a path: they attend to no other role of their chain, or do not need to.
+        helpers: active rows without a path: they attend to no other role of their own chain, or to all chains alike.
         imposed: the circuit that the paper's own procedure (Appendix E) finds; None if the procedure was not run, or
             if the model's loss is not below the threshold.
         text: for a language model, the questions asked and how well it answered them; otherwise None.

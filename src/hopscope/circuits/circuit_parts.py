@@ -98,8 +98,8 @@ class CircuitPath:
         ablation: what replaces the row when patterns are imposed: `one_hot`, `mixture`, `mean`, `positional`, `keep`.
         weight: the model's mean attention along this path.
         without_imposed: loss of the circuit with its patterns imposed when this path is removed.
-        without: loss of the circuit with own patterns when this path is removed: only the key if the row may attend
-            to other keys too, otherwise the whole row.
+        without: loss of the circuit with own patterns when this path is removed. If the row may attend to other keys
+            too, only the key is removed; otherwise the whole row is switched off.
         feeds: the uses of what the path writes, strongest first.
     """
 
@@ -111,13 +111,13 @@ class CircuitPath:
     feeds: tuple[Feed, ...] = ()
 
     def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
-        """Describe the uses of the path, strongest first; heads of one layer that read it the same way are one use."""
+        """Describe the uses of the path, strongest first; equal uses by several heads of a layer are listed once."""
         return tuple(dict.fromkeys(feed.describe(roles) for feed in self.feeds))
 
 
 @dataclass(frozen=True)
 class Helper:
-    """An active row without a path: it attends to no other role of its own chain, or does not need to.
+    """An active row without a path: it attends to no other role of its own chain, or to all chains alike.
 
     Layer and head count from 1. `without` is the loss of the circuit with own patterns when this row is switched off.
     """
@@ -166,7 +166,7 @@ class ImposedCircuit:
         losses: the loss for each filling of the other rows of useful heads: `zero`, `uniform`, or `identity`.
         fill: the filling that `ImposedPath.without` and `first_layer_uniform` were measured with.
         first_layer_uniform: loss when every head of the first useful layer is uniform.
-        others: the paths that each of the other search orders ended in, in the form of `ImposedPath.where`.
+        others: for each other search order, the paths of the circuit that it ended in, as in `ImposedPath.where`.
         own: loss of the same circuit when the rows of its paths keep the model's own patterns.
         checks: the results of the six checks by name, with imposed patterns; empty if there are no paths.
         card: the card of the circuit; None if there are no paths.

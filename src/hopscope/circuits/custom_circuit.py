@@ -102,7 +102,7 @@ def of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple
 
 
 def _members(part: Part) -> tuple[int, Sequence[Location]]:
-    """Return how many paths of a part are needed, and its members: several for a group, otherwise the part itself."""
+    """Return how many members of a part are needed, and the members: the paths of a group, or just the part itself."""
     if isinstance(part, PathGroup):
         return part.needs, part.paths
     several = _SEVERAL.fullmatch(part) if isinstance(part, str) else None

@@ -23,7 +23,7 @@ from hopscope.problem.paths import AttentionPath, Feed, HeadRow
 from hopscope.statistics import Measured, tidy
 
 _LEAST_ATTENTION = 0.1
-"""A path counts as feeding a later path if cutting it lowers the attention of the later path by at least this."""
+"""A path also counts as feeding a later path if cutting it lowers the attention along the later path by this much."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def checked_circuit(evidence: Evidence, origin: Origin, search: SearchRecord) ->
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
-    """Return the paths with their losses and uses (unknown for heads of a torch module), and the helper rows."""
+    """Return the paths with their losses and uses, and the helper rows; uses in a torch module are unknown."""
     without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     own = {part: losses.loss for part, losses in lost}

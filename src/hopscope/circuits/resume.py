@@ -15,7 +15,7 @@ from hopscope.problem.retrieval import Problem
 from hopscope.records import RecordFormat, convert, plain
 
 SearchProgress = Callable[[str, int, int], None]
-"""A function that is called with the name of the current stage, the number of finished stages, and of all stages."""
+"""A function that is called with the name of the current stage and the numbers of finished parts and of all parts."""
 
 T = TypeVar("T")
 
@@ -30,8 +30,8 @@ class Stage(Generic[T]):
         problem: the problem whose roles the result names.
         type: the type of the result; None if the result is interventions.
         generator: the random generator that the stage draws from; its state is saved with the result.
-        done: for the progress display, how many parts of the search are finished; a part can have several stages.
-        stages: how many parts the search has; a stage that is not counted is shown as 1 of 1.
+        done: number of finished parts of the search, for the progress display; a part can have several stages.
+        stages: number of parts of the search; a stage that belongs to no part is shown as 1 of 1.
     """
 
     name: str

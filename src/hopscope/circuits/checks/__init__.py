@@ -37,7 +37,7 @@ MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
 
 
 def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], Card]]:
-    """Measure the six checks and the card of a circuit; each is a stage that an interrupted search does not repeat."""
+    """Measure the six checks and the card of a circuit, each in a stage that is not repeated after an interruption."""
     checks, patterns, problem = dict[CheckName, Check](), f"{evidence.patterns} patterns", evidence.problem
     for name, measure in MEASURED.items():
         checks[name] = yield Stage(f"{patterns}, check: {name}", partial(measure, evidence), problem, Check)

@@ -188,7 +188,7 @@ class CertificateConfig:
         halves: number of random halves of the rows outside the circuit that are ablated, in pairs; a quarter of this
             number is used for random sets of rows of the circuit.
         pairs: maximum number of pairs of rows that are removed together, least missed first. In a circuit with more
-            pairs, `Card.order` ranks rows by the loss without each alone. None for all pairs and the exact order.
+            pairs, `Card.order` ranks rows by the loss without each row. None for all pairs and the exact order.
 
     Raises:
         InputError: a number is too small, or exceeds another number that must be at least as large.
@@ -213,7 +213,7 @@ class CertificateConfig:
 
     @property
     def rough(self) -> int:
-        """The number of sequences for a first comparison of many ablations; only unclear ones are measured on more."""
+        """The number of sequences for a first comparison of many ablations; unclear losses are measured on more."""
         return min(8, self.few)
 
     @classmethod

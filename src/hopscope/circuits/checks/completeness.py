@@ -15,7 +15,7 @@ from hopscope.circuits.evaluate.ablations import Interventions, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
 
 _WHOLE, _EACH = 0.5, 0.25
-"""The share of the damage in the circuit that the model must suffer: overall, and from each part that matters."""
+"""The required damage to the model as a share of the damage to the circuit: in total and for each part that matters."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Rises:
 
 
 def check_completeness(evidence: Evidence) -> Check:
-    """Knock rows, groups, keys and random sets of rows out of model and circuit, and compare the damage to each."""
+    """Knock rows, groups, keys and random sets of rows out of the model and of the circuit, and compare the damage."""
     names, grouped, rows, keys = evidence.evaluator.names, {path.row for path in evidence.grouped}, {}, {}
     for row in evidence.rows:
         if row not in grouped:
@@ -47,7 +47,7 @@ def check_completeness(evidence: Evidence) -> Check:
 
 
 def _sets(evidence: Evidence) -> list[Rises]:
-    """Return the rises without random sets of active rows, on few sequences."""
+    """Return the rises when random sets of active rows are removed, measured on few sequences."""
     generator, sets = evidence.random("completeness"), list[Interventions]()
     for _ in range(evidence.proof.halves // 4):
         chosen = (torch.rand(len(evidence.rows), generator=generator) < 0.5).tolist()
@@ -58,7 +58,7 @@ def _sets(evidence: Evidence) -> list[Rises]:
 
 
 def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Interventions) -> Rises:
-    """Measure the rises under ablations, on enough sequences to tell whether the model's rise is large enough."""
+    """Measure the rises of both losses, on enough sequences to tell whether the model's rise is large enough."""
     around = evidence.around(next(iter(in_circuit)))
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
@@ -78,10 +78,10 @@ def completeness(
 ) -> Check:
     """Pass if the model's loss rises enough without parts of the circuit; otherwise something outside replaces them.
 
-    The model's loss must rise by at least half as much as the circuit's, over `rows` and `sets` together, and surely by
-    a quarter as much for each entry of `rows` and `keys` without which the circuit's loss clearly rises.
-
-    `rows` has the rises without rows and redundant groups, `keys` without single keys, `sets` without random sets.
+    Over all `rows` and `sets` together, the model's loss must rise by at least half as much as the circuit's loss. For
+    each of the `rows` and `keys` without which the circuit's loss rises by more than a fifth of the threshold, the
+    model's loss must surely rise by a quarter as much. `rows` has the rises for each row or redundant group, `keys` for
+    each single key, and `sets` for random sets of rows.
     """
     felt = [{name: rise for name, rise in of.items() if rise.circuit > COUNTS * max_loss} for of in (rows, keys)]
     both, short = [*rows.values(), *sets], [name for of in felt for name, rise in of.items() if not rise.enough]

@@ -31,10 +31,10 @@ def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, needed: 
     """Pass if information flow, along only the paths that matter, carries the last symbol to the query.
 
     Args:
-        flow: the flow of information along these paths; None if the task has no theory.
+        flow: the flow of information along the paths that matter; None if the task has no theory.
         carried: the information that must reach the position of the answer.
         layers: number of layers with a path that matters.
-        needed: smallest number of layers that can solve the task under these assumptions; None if no number can.
+        needed: smallest number of layers that can solve the task under Assumptions 1 and 2; None if no number can.
         idle: number of paths that do not matter.
     """
     if flow is None:

@@ -42,7 +42,7 @@ _FRESH = "circuit certificate"
 """The purpose from which the seeds of fresh sequences and random draws are derived."""
 
 _OFTEN = 0.5
-"""A key can be moved to other chains if at least this share of the row's queries sees it there."""
+"""The weight on a key can be moved to other chains if at least this share of the row's queries see the key there."""
 
 T = TypeVar("T")
 _What = TypeVar("_What", bound=Hashable)
@@ -143,9 +143,8 @@ class Evidence:
     def carrying_nothing(self) -> Interventions:
         """The rows that carry nothing according to the circuit, each with an ablation that removes what it could carry.
 
-        A row that attends to itself in the circuit keeps doing so, and a row that tells its own chain from others
-        becomes uniform. Any other row is made to attend to all chains alike, since the circuit does not claim where it
-        rests.
+        A row that attends to itself in the circuit keeps doing so. A row that tells its own chain from others becomes
+        uniform. Any other row keeps its own pattern, made chain-agnostic.
         """
         at_themselves = [row for row in self.outside if self.imposed[row] == IDENTITY]
         free = [row for row in self.outside if self.imposed[row] in (UNIFORM, ZERO)]
@@ -154,15 +153,15 @@ class Evidence:
 
     @cached_property
     def exempt(self) -> frozenset[HeadRow]:
-        """The rows that imposed patterns make idle, and that are therefore judged in the circuit with own patterns.
+        """Rows that can be idle only because patterns are imposed; they are judged in the circuit with own patterns.
 
-        They are the rows of the first active layer (the paper's exception, Appendix E), or none with own patterns.
+        These are the rows of the first active layer (the paper's exception, Appendix E), or none with own patterns.
         """
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.patterns == "imposed" and row.layer == first)
 
     def around(self, row: HeadRow) -> Interventions:
-        """Return the circuit in which a row is judged."""
+        """Return the circuit in which a row is judged: `own` if the row is exempt, otherwise `base`."""
         return self.own if row in self.exempt else self.base
 
     def name(self, row: HeadRow) -> str:
@@ -182,15 +181,15 @@ class Evidence:
 
     @cached_property
     def keyless(self) -> dict[AttentionPath, Ablation]:
-        """The cheapest ablation that removes each path's key from its row, in the circuit where the row is judged."""
+        """For each path, the cheapest ablation that removes its key from its row, in the circuit `around` this row."""
         ways = [(path, ablation) for path in self.paths for ablation in self._ways_without(path)]
         return self._cheapest([(path, path.row, ablation) for path, ablation in ways])
 
     def unclaimed(self, path: AttentionPath) -> Ablation:
-        """Return an ablation of a path's row that leaves nothing of the circuit's claim about the key.
+        """Return an ablation of a path's row that removes the information that the circuit claims to come from the key.
 
-        A row with only one key is switched off: if the key were knocked out, the row could read the same information
-        from another key that the circuit does not name.
+        A row with only one key is switched off. If only the key were knocked out, the row could read the same
+        information from another key that the circuit does not name.
         """
         return self._removed(path) if self._keys[path.row] > 1 else self.off[path.row]
 
@@ -220,7 +219,7 @@ class Evidence:
         """Return the ways to remove a path's key from its row.
 
         If the row may attend elsewhere too, the key can be knocked out. If at least half of the queries see the key
-        in other chains (in text, the asked symbol has no position there), the weight can be moved to these chains.
+        in other chains, its weight can be moved there; in text, other chains have no position for the asked symbol.
         """
         often = seen_elsewhere(self.rough.where, path.query, path.key) >= _OFTEN
         judged = self.around(path.row) is self.own
@@ -252,24 +251,24 @@ class Evidence:
 
     @cached_property
     def wholes(self) -> Float[Tensor, "whole sequence"]:
-        """Losses of the model, of the circuit with imposed and with own patterns, and with all rows switched off."""
+        """The losses of the model, of the imposed circuit, of the circuit with own patterns, and with all rows off."""
         wholes, judged = [{}, self.imposed, self.own, self.nothing], 2 if self.patterns == "own" else 1
         found = self.losses(self.evaluator, wholes)
         return self.losses(self.more, wholes) if self.in_doubt(found[judged], self.max_loss) else found
 
     @cached_property
     def lost(self) -> dict[HeadRow, Lost]:
-        """The loss when each active row is switched off."""
+        """For each active row, the loss of the circuit when this row is switched off."""
         return self._lost({row: {row: self.off[row]} for row in self.rows})
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
-        """The loss when the key of each path is removed from its row."""
+        """For each path, the loss of the circuit when the path's key is removed from its row."""
         return self._lost({path: {path.row: ablation} for path, ablation in self.keyless.items()})
 
     @cached_property
     def lost_groups(self) -> dict[tuple[AttentionPath, ...], Lost]:
-        """The loss when one path more than a group can spare is removed, for every choice of the removed paths."""
+        """The loss of the circuit without one path more than a group can spare, for every choice of these paths."""
         choices = [combinations(group.paths, len(group.paths) - group.needs + 1) for group in self.groups]
         return self._lost({chosen: self.together_off(chosen) for of_group in choices for chosen in of_group})
 
@@ -313,7 +312,7 @@ class Evidence:
     def losses(
         self, evaluator: Evaluator, candidates: Sequence[Interventions], near: Interventions | None = None
     ) -> Float[Tensor, "candidate sequence"]:
-        """Return the losses by sequence under each candidate, computed as changes to `near` (default: the circuit)."""
+        """Return the losses of each candidate by sequence; candidates close to `near` (default: `base`) are cheap."""
         keys = [(evaluator, frozenset(candidate.items())) for candidate in candidates]
         new = {key: candidate for key, candidate in zip(keys, candidates, strict=True) if key not in self._known}
         if new:
@@ -343,7 +342,7 @@ class Evidence:
         return means
 
     def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool]) -> T:
-        """Measure on few sequences; if the result is doubtful, on all; if it is still doubtful, on more."""
+        """Measure on few sequences, then on all if the result is doubtful, then on more if it is still doubtful."""
         for evaluator in (self.few, self.evaluator):
             if not doubtful(found := measure(evaluator)):
                 return found
@@ -358,14 +357,14 @@ class Evidence:
         return self.measured(self.until_clear(measure, lambda loss: self.in_doubt(loss, self.max_loss)))
 
     def in_doubt(self, values: Float[Tensor, " sequence"], limit: float) -> bool:
-        """Whether the mean may be on either side of a limit, by its 95% interval (on few sequences, by a wider one)."""
+        """Whether the limit lies within the 95% interval of the mean or, on few sequences, within a wider interval."""
         if len(values) < self.proof.sequences:
             return _near(values, limit)
         low, high = self.measured(values).interval
         return low <= limit <= high
 
     def measured(self, values: Float[Tensor, " sequence"]) -> Measured:
-        """Return the mean of values by sequence, with its interval."""
+        """Return the mean of `values`, one per sequence, with its 95% interval."""
         return measured(values, derive_seed(self.seed, _FRESH, "bootstrap"))
 
     def random(self, purpose: str) -> torch.Generator:

@@ -24,7 +24,7 @@ _SIZES = 12
 """The number of steps of the curve between the circuit and the whole model."""
 
 _BEST = 8
-"""How many of the random circuits, the best on the first sequences, are measured on more sequences."""
+"""The number of random circuits that are measured on more sequences: those that are best on the first sequences."""
 
 _TESTABLE = 20
 """The smallest number of random circuits with which the comparison is meaningful."""
@@ -71,7 +71,7 @@ def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
 
 
 def _falling(evidence: Evidence) -> list[HeadRow]:
-    """Return the active rows in the order of their removal: each time, the row without which the loss is lowest."""
+    """Return the active rows in the order of their removal; each step removes the row that raises the loss least."""
     left, circuit, order, most = list(evidence.rows), evidence.base, list[HeadRow](), evidence.proof.pairs
     if most is not None and len(left) * (len(left) - 1) // 2 > most:
         return sorted(left, key=lambda row: evidence.lost[row].loss.mean)
@@ -85,7 +85,7 @@ def _falling(evidence: Evidence) -> list[HeadRow]:
 
 
 def _curve(evidence: Evidence, order: list[HeadRow], by_score: list[HeadRow]) -> Curve:
-    """Measure the curve from nothing to the circuit (in reverse `order`) and on to the model (by attribution)."""
+    """Measure the curve: add the rows of the circuit in reverse `order`, and then the other rows by attribution."""
     sizes, rest = [*range(len(order) + 1)], [row for row in by_score if row not in order]
     candidates = [evidence.base | {row: evidence.off[row] for row in order[: len(order) - size]} for size in sizes]
     for more in sorted({round(len(rest) ** (point / _SIZES)) for point in range(_SIZES + 1)} if rest else set()):
@@ -163,7 +163,7 @@ def _untrained(evidence: Evidence) -> float | None:
 
 
 def _found_by(evidence: Evidence) -> FoundBy:
-    """Whether rows find their keys by content or by position; for imposed patterns, this is the model's result."""
+    """Whether rows find their keys by content or by position; with imposed patterns, the whole model is measured."""
     own = evidence.patterns == "own"
     layers = {row.layer for row in evidence.rows} if own else range(evidence.evaluator.shape.layers)
     rise = highest_rise(evidence.few, evidence.own if own else {}, layers)

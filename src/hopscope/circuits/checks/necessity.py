@@ -26,7 +26,7 @@ def check_necessity(evidence: Evidence) -> Check:
 
 
 def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
-    """Return the names of the two rows that are missed least together, which may cancel each other, and the loss."""
+    """Return the names of the two rows whose joint removal raises the loss least, and the loss without them."""
     rows = [row for row in evidence.rows if row not in {*evidence.exempt, *(path.row for path in evidence.grouped)}]
     pairs = [*combinations(rows, 2)]
     if evidence.proof.pairs is not None:
@@ -43,9 +43,9 @@ def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
 def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measured] | None = None) -> Check:
     """Pass if every row, key and group is needed, and no two rows can be removed together.
 
-    A part is needed if the interval of the loss without it lies above the threshold, and the loss surely rises by the
-    amount due (`Lost.due`); otherwise every part of a circuit just below the threshold would count as needed. Two rows
-    can be removed together if the interval of the loss without the best `pair` ends below the threshold.
+    A part is needed if the interval of the loss without it lies above the threshold and the loss surely rises by more
+    than `Lost.due`. Without this second condition, every part of a circuit just below the threshold would count as
+    needed. Two rows can be removed together if the interval of the loss without `pair` ends below the threshold.
     """
     not_needed = [
         name for name, lost in parts.items() if lost.loss.interval[0] <= max_loss or lost.rise.interval[0] <= lost.due

@@ -39,10 +39,10 @@ def check_outside(evidence: Evidence) -> Check:
 
 
 def outside(max_loss: float, half: Measured, halves: int, keys: tuple[str, Measured] | None = None) -> Check:
-    """Pass if the interval of the model's loss ends below the threshold without the worst half, and without the keys.
+    """Pass if the intervals of the model's loss without the worst half, and without `keys`, end below the threshold.
 
-    `keys` are, in words, the keys that active rows attend to and the circuit does not name. They count because a row
-    that attends to its key in some sequences only, and elsewhere in the rest, is not what the circuit claims.
+    `keys` describes the keys that active rows attend to but the circuit does not name, and has the loss without them.
+    Such keys count because a row that attends to its named key in only some sequences is not what the circuit claims.
     """
     says = f"the model without the worst of {halves} random halves of the rest has {half.mean:.3f}"
     numbers, worst = {"worst_half": half.mean}, half

@@ -14,7 +14,7 @@ _FAITHFUL = 0.9
 """The faithfulness that the circuit must have with the pattern of one row imposed."""
 
 _INDIFFERENT = 0.5
-"""The share of a row's other keys that may serve as well, since some of them hold the same symbol."""
+"""The largest share of a row's other keys that may serve as well as the named key; some hold the same symbol."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ImposedRow:
 
 
 def check_right_keys(evidence: Evidence) -> Check:
-    """Impose the claimed pattern on one row with a path at a time, and then every other key that it can attend to."""
+    """For each row with a path, impose the claimed pattern on this row alone, and then each other visible key."""
     return right_keys([_imposed(evidence, row) for row in evidence.rows if row not in evidence.helpers])
 
 

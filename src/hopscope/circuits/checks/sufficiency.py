@@ -14,7 +14,7 @@ ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named key
 
 
 def check_sufficiency(evidence: Evidence) -> Check:
-    """Measure the model, the circuit, and controls in which other rows lose all information that it does not claim."""
+    """Measure the model, the circuit, and controls in which rows lose information that the circuit does not claim."""
     own, imposed, controls = evidence.patterns == "own", evidence.imposed, dict[str, Measured]()
     means = [row for row in evidence.at_mean if imposed[row].kind is AblationKind.MEAN]
     blinded = evidence.base | {row: evidence.units.blind(row) for row in means}

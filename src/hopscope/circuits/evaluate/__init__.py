@@ -1,1 +1,1 @@
-"""Measure how the loss of a model rises when rows of its attention are replaced: ablations and evaluators."""
+"""Ablations and evaluators: replace rows of a model's attention and measure how much the loss rises."""

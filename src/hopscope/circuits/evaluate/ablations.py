@@ -78,7 +78,7 @@ _TAKES: Mapping[AblationKind, tuple[str, Callable[[int, int], bool]]] = {
     AblationKind.MOVED: ("at least one key", lambda keys, weights: keys > 0 and not weights),
     AblationKind.ALIKE: ("any number of keys", lambda keys, weights: not weights),
 }
-"""The keys and weights that a kind takes, in words and as a check of their numbers; all other kinds take none."""
+"""For each kind, the keys and weights that it takes, in words, and a check of their counts; other kinds take none."""
 
 _NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 
@@ -142,7 +142,7 @@ def moved(*keys: int) -> Ablation:
 
 
 def own_pattern(ablation: Ablation) -> Ablation:
-    """Return the ablation of an active row in a circuit with own patterns: `ALIKE` if it is that, otherwise `KEEP`."""
+    """Return the ablation of an active row in a circuit with own patterns: `ALIKE` stays, any other becomes `KEEP`."""
     return ablation if ablation == ALIKE else KEEP
 
 

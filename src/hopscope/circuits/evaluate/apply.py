@@ -122,7 +122,7 @@ class PatternCache:
         return raw / raw.sum(dim=-1, keepdim=True)
 
     def shared(self, ablations: HeadAblations) -> SharedKeys:
-        """Return the keys whose weight chain-agnostic rows share among chains."""
+        """Return the keys that chain-agnostic rows treat alike in all chains."""
         alike = tuple((query, ablation) for query, ablation in ablations if ablation.kind is AblationKind.ALIKE)
         if alike not in self._shared:
             self._shared[alike] = self.chains.shared({query: ablation.keys for query, ablation in alike})
@@ -200,7 +200,7 @@ class InterventionHooks(SkippingHooks):
                     changes.setdefault(change, []).append(candidate)
 
     def among(self, layer: int, heads: Sequence[int]) -> Hooks:
-        """Return the hooks for some heads of a layer, whose patterns then have only these heads."""
+        """Return hooks for only these heads of a layer; the patterns passed to the hooks contain only these heads."""
         part = copy(self)
         among = ((key, candidates) for key, candidates in self._changes[layer].items() if key[0] in heads)
         part._changes = {layer: {(heads.index(head), ablations): candidates for (head, ablations), candidates in among}}

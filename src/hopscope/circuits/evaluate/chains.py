@@ -1,4 +1,4 @@
-"""Keys of a query's own chain, and patterns that do not tell chains apart or that attend to other chains."""
+"""The keys of a query's own chain, and patterns that treat all chains alike or attend to other chains."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 from hopscope.model.role_maps import Coordinates
 
 _NOTHING = 1e-6
-"""A row whose share of weight outside its own chain is at most this has nothing left that could be scaled."""
+"""A row with at most this share of its weight outside its own chain has no weight left that could be scaled."""
 
 
 class SharedKeys(NamedTuple):
-    """For every position, the keys whose weight is shared among chains; `whole` marks positions that share all
-    keys in chains except themselves."""
+    """For every position, the keys that it treats alike in all chains; `whole` marks the positions for which these are
+    all keys in chains except themselves."""
 
     keys: Bool[Tensor, "batch key key"]
     whole: Bool[Tensor, "batch key 1"]
@@ -32,7 +32,7 @@ class ChainsSeen:
         self._mine, self._in_chain = own_chain(where), _occupied(where, where.place)
 
     def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
-        """Return the keys in chains of query roles, without the query itself and the named roles of its own chain."""
+        """For each query role in `named`, return all keys in chains except the query itself and its named roles."""
         where, keys = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
         whole = torch.zeros_like(where.role, dtype=torch.bool)
         itself = torch.eye(keys.shape[-1], dtype=torch.bool, device=keys.device)
@@ -47,12 +47,12 @@ class ChainsSeen:
     ) -> Float[Tensor, "any batch query key"]:
         """Return the pattern in which each role of the own chain gets its mean weight in the other visible chains.
 
-        The weight is 0 if no other chain is visible. Then the row is scaled to sum to 1, so that it does not show how
-        much weight its own chain had; in a row with named keys, only the other keys in chains are scaled, to their
-        former sum. If no weight is left, the weight of a role is spread over all chains or, if no other chain is
-        visible, goes to the query's own position. If only one chain is asked about, as in text, this chain counts as
-        the own chain of every row, because a position outside it could otherwise find the answer. Queries are the
-        last positions.
+        The weight is 0 if no other chain is visible. The row is then scaled to sum to 1, so that its sum does not show
+        how much weight its own chain had. In a row with named keys, only the keys in `shared` are scaled, to their
+        former sum. If no weight is left, the weight of each role is spread evenly over all chains or, if no other chain
+        is visible, moves to the query's own position. If only one chain is asked about, as in text, it counts as the
+        own chain of every row, because a position outside this chain could otherwise find the answer. The queries of
+        `pattern` are the last positions.
         """
         keys, scaled = (of_all[:, -pattern.shape[-2] :] for of_all in (shared.keys, shared.keys | shared.whole))
         own = keys & self._mine[:, -pattern.shape[-2] :]
@@ -70,8 +70,8 @@ class ChainsSeen:
     ) -> Float[Tensor, "any batch query key"]:
         """Return the pattern with weight moved from roles of a query's own chain to the same roles of the other chains.
 
-        `keys` are these roles by query role. All other visible chains get the same weight; if none is visible, the
-        weight stays. Queries are the last positions.
+        `keys` maps each query role to the roles whose weight is moved. All other visible chains get the same weight; if
+        no other chain is visible, the weight stays. The queries of `pattern` are the last positions.
         """
         where, queries = self._where, pattern.shape[-2]
         attends = torch.zeros_like(where.relation, dtype=torch.bool)
@@ -96,14 +96,14 @@ class ChainsSeen:
 
 
 def seen_elsewhere(where: Coordinates, query: int, key: int) -> float:
-    """Return the share of the positions of a query role that see a key role in a chain other than their own."""
+    """Return the share of the positions of a query role that see the key role in another chain."""
     others = where.allowed & (where.role == key)[:, None] & _occupied(where, where.place)[:, None] & ~own_chain(where)
     asked = others.any(dim=-1)[where.role == query].float()
     return float(asked.mean()) if len(asked) else 0.0
 
 
 def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
-    """Return whether a key is in the query's chain, or in the only chain that is asked about, as in text."""
+    """Return whether a key is in the query's chain or, if only one chain is asked about (as in text), in that chain."""
     ends = where.place[..., -1] >= 0
     asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
     return (where.relation < where.roles) | _occupied(where, asked)[:, None]

@@ -1,7 +1,7 @@
 """The evaluator: a model, a batch, and the loss under any number of candidate interventions.
 
-Candidates are stacked along the batch axis, so that one pass with one copy of the weights serves all of them. Layers
-below the first layer that a candidate changes are computed only once, for the trunk (see `Evaluator.depart_from`).
+Candidates are stacked along the batch axis, so that one pass with one copy of the weights serves all of them. The first
+layers, as far as they equal those of the trunk (see `Evaluator.depart_from`), are computed once for all candidates.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ ACTIVATIONS = 1 << 28
 """The maximum number of bytes of activations; in a wide model, fewer positions go through together."""
 
 STREAMS = 1 << 28
-"""The bytes of residual streams cached for the trunk; in a deep model, not the stream of every layer is cached."""
+"""The maximum number of bytes of cached residual streams; in a deep model, only some layers' streams are cached."""
 
 BYTES_A_POSITION = 4 * 24
 """Bytes of activations per position and unit of width that are in memory while an MLP of four times the width runs."""
 
 
 class Elsewhere(NamedTuple):
-    """A model on sequences ("there") that have the rows of one pair at other positions than the original ones ("here").
+    """A model on sequences ("there") made from the original sequences ("here") by moving the rows of one pair.
 
-    `at` is, for every position here, the position there with the same content; `block` marks positions that change.
+    `at` gives, for every position here, the position there with the same content. `block` marks the moved positions.
     """
 
     evaluator: Evaluator
@@ -94,7 +94,7 @@ class Evaluator(ABC):
         """Return the same model on new sequences that depend only on `seed` and `purpose`."""
 
     def elsewhere(self, pair: int) -> Elsewhere | None:
-        """Return the model on the same sequences with the rows of a pair (from 1) moved; None in text."""
+        """Return the model on the same sequences with the rows of a pair (from 1) moved elsewhere; None in text."""
         return None
 
     def applied(self, interventions: Interventions) -> Interventions:
@@ -139,7 +139,7 @@ class Evaluator(ABC):
 
     @cached_property
     def own(self) -> Float[Tensor, " sequence"]:
-        """The losses of the unmodified model by sequence; a part of a batch takes them from the whole batch."""
+        """The losses of the unmodified model by sequence; for a part of a batch, those of the whole batch are used."""
         if self._whole is not None:
             return self._whole.own[: self.sequences]
         return self.errors([{}])[0].double().mean(dim=1)
@@ -203,7 +203,7 @@ class Evaluator(ABC):
 
     @cached_property
     def _shares(self) -> tuple[Evaluator, ...]:
-        """The parts of a batch with more positions than can go through together; empty for a smaller batch."""
+        """The parts of a batch that is too large to go through the model at once; empty for a smaller batch."""
         at_once = max(1, self._positions_at_once // self.where.role.shape[1])
         starts = range(0, self.sequences, at_once)
         return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()

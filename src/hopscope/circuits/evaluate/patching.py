@@ -8,10 +8,11 @@ in the circuit with own patterns, so that a changed key shows as lost attention.
 **Moved rows** (interchange interventions, Geiger et al. 2021) show whether rows are found by content or by position. In
 a second run, the rows of one pair are at the positions of the next chain; positions do not show which chain a row
 belongs to (Lemma 1). The attention of one layer is then taken from the second run in three ways. By *pattern*: each
-weight is moved to the position that its role has here; this also moves heads that rest at a fixed position. By
+weight is moved to the position that its role has here; this also affects heads that rest at a fixed position. By
 *writing*: what the layer writes is taken; this also affects heads that copy the address of a row for a later head. The
 loss of a position-based model rises in both ways. By *choice*: the pattern is taken for all keys that do not move, and
-the rest is spread as here; this shows in later heads whether an earlier layer paired rows by position.
+the weight on moved keys is distributed as in the first run. The loss then rises if a later head relies on pairs that an
+earlier layer formed by position.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hopscope.model.hooks import Hooks, PatchableModel, Patched, Pattern, Querie
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, Into
 
 _LITTLE = 1e-6
-"""If the weight on a block is at most this, its distribution over the block is meaningless."""
+"""If the weight on the moved keys is at most this, its distribution over these keys is meaningless."""
 
 
 class Patcher:
@@ -43,7 +44,7 @@ class Patcher:
 
     @torch.no_grad()
     def uses(self, paths: Sequence[AttentionPath], row: HeadRow) -> list[Feed]:
-        """Return the uses of what `row` writes, by later `paths` and by the answer; the costliest cut comes first."""
+        """Return how later `paths` and the answer use the output of `row`; the use with the costliest cut is first."""
         cut = self._cut(row)
         found = []
         for reader in paths:
@@ -73,7 +74,7 @@ class Patcher:
         return Feed(into, reader, self._loss(x) - self.loss, lost)
 
     def _cut(self, row: HeadRow) -> list[Stream]:
-        """Return the streams into all layers and the read-out if this row is uniform and other heads write the same."""
+        """Return the streams into all layers and the read-out, with this row uniform and other heads' outputs fixed."""
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
         written = self._transformer.attn_out_of(row.layer, uniform, self._streams[row.layer])
         streams = list(self._streams[: row.layer + 1])
@@ -81,12 +82,12 @@ class Patcher:
         return streams
 
     def _continue(self, streams: list[Stream], edit: Hooks) -> None:
-        """Extend the streams that enter the first layers by those that enter all later layers and the read-out."""
+        """Append to `streams` the streams that enter the remaining layers and the read-out."""
         for layer in range(len(streams) - 1, self._evaluator.shape.layers):
             streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, hooks=edit))
 
     def _alone(self, pattern: Pattern, row: HeadRow) -> Pattern:
-        """Return the pattern with 0 in all other rows, so that only the part of this row is written."""
+        """Return the pattern with 0 in all other rows, so that only the output of this row is written."""
         alone = torch.zeros_like(pattern)
         here = (self._evaluator.where.role == row.query)[None, :, :, None]
         alone[:, :, row.head] = torch.where(here, pattern[:, :, row.head], 0.0)
@@ -107,9 +108,9 @@ class Patcher:
 def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Collection[int]) -> float | None:
     """Return the highest rise of a hop's loss if one layer's attention is taken from a run with moved rows.
 
-    Of the rises by pattern and by writing, the lower one counts, since each can have harmless causes. Of this rise and
-    the rise by choice, the higher one counts. The result is None in text and if there is only one chain, since the rows
-    have no other position then. `layers` count from 0.
+    Of the rises by pattern and by writing, only the lower one counts, because each of the two can have harmless causes.
+    The rise by choice always counts. The result is None in text, and for a problem with only one chain, in which rows
+    cannot move. `layers` count from 0.
     """
     pairs = range(1, evaluator.problem.hops + 1) if evaluator.problem.chains > 1 else ()
     places = [elsewhere for elsewhere in map(evaluator.elsewhere, pairs) if elsewhere is not None]
@@ -126,7 +127,7 @@ def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Col
 def _taken_from_elsewhere(
     evaluator: Evaluator, interventions: Interventions, elsewhere: Elsewhere, layers: Collection[int]
 ) -> list[tuple[Queried, Queried, Queried]]:
-    """Return, for each layer, the final streams with attention taken from `elsewhere`: by pattern, writing, choice.
+    """Return three final streams per layer, with its attention taken from `elsewhere` by pattern, writing and choice.
 
     The attention is taken at all positions that do not move. `layers` count from 0.
     """
@@ -166,7 +167,7 @@ def _carried(pattern: Pattern, elsewhere: Elsewhere) -> Pattern:
 
 
 def _chosen(carried: Pattern, own: Pattern, elsewhere: Elsewhere) -> Pattern:
-    """Return the carried pattern with its weight on the block distributed as in `own`, if `own` has weight there."""
+    """Return the carried pattern with its weight on moved keys distributed as in `own`, if `own` has weight on them."""
     inside = elsewhere.block[None, :, None, None, :]
     there, here = (torch.where(inside, pattern, 0.0) for pattern in (carried, own))
     total, known = there.sum(dim=-1, keepdim=True), here.sum(dim=-1, keepdim=True)

@@ -117,7 +117,7 @@ class Units:
         }
 
     def chainless(self, row: HeadRow) -> bool:
-        """Whether a row attends to no other role more (by 0.1) in its own chain than in other chains."""
+        """Whether no other role gets 0.1 more mean weight in the row's own chain than in other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
 
     def mean(self, row: HeadRow) -> Ablation:
@@ -127,7 +127,7 @@ class Units:
         return Ablation(AblationKind.MEAN, (), tuple((expected + 1e-12).tolist()))
 
     def blind(self, row: HeadRow) -> Ablation:
-        """Return the mean pattern of a row with the weights of other chains also on its own chain, except on itself."""
+        """Return a row's mean pattern in which all other roles of the own chain get the weights of other chains."""
         mean, roles = self.mean(row).weights, len(self.visible)
         own = [mean[role if role == row.query else roles + role] for role in range(roles)]
         return Ablation(AblationKind.MEAN, (), (*own, *mean[roles:]))

@@ -24,7 +24,7 @@ from hopscope.training.data import held_out, squared_errors
 class VectorEvaluator(Evaluator):
     """One model on vectors, a `Transformer` or any torch module, and one batch.
 
-    `initial` says how the weights of a `Transformer` were drawn before training; untrained heads are drawn likewise.
+    `initial` says how the weights of a `Transformer` were drawn before training, and how untrained heads are drawn.
     """
 
     transformer: Transformer | TorchModule

@@ -1,12 +1,14 @@
 """The paper's own procedure (Appendix E): impose a pattern on every head, then remove imposed paths one by one.
 
 Heads are set from the last layer to the first, while the heads below still make their own patterns. An idle head
-becomes uniform or the identity, whichever gives the lower loss. A useful head gets a whole new pattern: ones where it
-is expected to attend, and one filling for all its other rows. Then paths are removed until none can be removed.
+becomes uniform or the identity, whichever gives the lower loss. A useful head gets a whole new pattern: a weight of 1
+on every key that it is expected to attend to, and the same filling in all its other rows. Then paths are removed until
+none can be removed.
 
-With imposed patterns alone, this would go wrong: these patterns do the routing, so the heads with which later heads
-find their keys seem idle. Therefore the remaining paths must always carry the answer in theory (`theory.path_flow`).
-Paths that cost nothing are removed from the last layer first: of two heads that tie pairs, the earlier one stays.
+The loss with imposed patterns is not enough to decide this. Imposed patterns do the routing, so heads that help later
+heads to find their keys seem idle. Therefore the remaining paths must always carry the answer in theory
+(`theory.path_flow`). Paths that cost nothing are removed from the last layer first, so that the earliest of several
+heads with the same function stays.
 """
 
 from __future__ import annotations
@@ -28,16 +30,16 @@ HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""
 
 KeyMap = Mapping[int, int]
-"""The keys that a useful head attends to: key role by query role."""
+"""The keys that a useful head attends to, as a map from query role to key role."""
 
 IDLE = (UNIFORM, IDENTITY)
 """The ablations of an idle head; the paper uses "whichever serves"."""
 
 Fill = Literal["zero", "uniform", "identity"]
-"""How the rows of a useful head that have no path are filled. Read literally, Appendix E says `zero`."""
+"""How the rows without a path in a useful head are filled. Read literally, Appendix E says `zero`."""
 
 FILLS: dict[Fill, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
-"""The ablation of each filling. The paper does not say which filling it uses."""
+"""The ablation of each filling."""
 
 
 def imposed_paths(state: Interventions) -> list[AttentionPath]:
@@ -52,14 +54,14 @@ def useful_heads(state: Interventions) -> set[HeadNumbers]:
 
 
 def fill_of(state: Interventions) -> Ablation:
-    """Return the ablation of the rows without a path in useful heads."""
+    """Return the ablation of those rows in useful heads that have no path; `ZERO` if there are no such rows."""
     useful = useful_heads(state)
     others = (ablation for row, ablation in state.items() if row[:2] in useful)
     return next((ablation for ablation in others if ablation.kind is not AblationKind.ONE_HOT), ZERO)
 
 
 def filled(state: Interventions, fill: Ablation) -> Interventions:
-    """Return the interventions with the rows without a path in useful heads filled in this way."""
+    """Return the interventions in which those rows of useful heads that have no path get the ablation `fill`."""
     useful, paths = useful_heads(state), {path.row for path in imposed_paths(state)}
     return {row: fill if row[:2] in useful and row not in paths else ablation for row, ablation in state.items()}
 
@@ -76,19 +78,19 @@ def without(state: Interventions, path: AttentionPath) -> list[Interventions]:
 
 
 class AppendixE:
-    """The procedure on one batch. A `state` is interventions on all rows of the heads that are already settled."""
+    """The procedure on the sequences of a gauge. A `state` is the ablations of all rows of the heads settled so far."""
 
     def __init__(self, gauge: Gauge, units: Units) -> None:
         self._gauge, self._units = gauge, units
 
     @cached_property
     def _maps(self) -> dict[HeadNumbers, list[KeyMap]]:
-        """The expected maps of each head, from the last layer to the first."""
+        """The expected key maps of each head (see `_expected`), from the last layer to the first."""
         heads = sorted({(row.layer, row.head) for row in self._units.rows}, reverse=True)
         return {head: self._expected(head) for head in heads}
 
     def imposed(self) -> Interventions:
-        """Settle every head, from the last layer to the first; repeat while the score is too high and still falls."""
+        """Settle every head (`_settled`), last layer first; repeat while the score is too high but falling."""
         state, score, before = Interventions(), float("inf"), float("inf")
         while not state or self._gauge.limit() < score < before:
             before = score
@@ -112,7 +114,7 @@ class AppendixE:
         return state
 
     def removals(self, state: Interventions) -> list[tuple[AttentionPath, Interventions]]:
-        """Return each path that theory can spare, last layer first, with each possible state without the path."""
+        """Return each path that theory does not need, last layer first, with each state that results without it."""
         return [(path, left) for path in self._spared(state) for left in without(state, path)]
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
@@ -123,13 +125,13 @@ class AppendixE:
     def _with_head(
         self, state: Interventions, head: HeadNumbers, does: Ablation | KeyMap, fill: Ablation = ZERO
     ) -> Interventions:
-        """Return the state with one head made idle, or made to attend to these keys with its other rows filled."""
+        """Return the state with one head made idle (`does` is an ablation) or useful (`does` maps queries to keys)."""
         keys, rest = ({}, does) if isinstance(does, Ablation) else (does, fill)
         roles = range(self._gauge.evaluator.where.roles)
         return state | {HeadRow(*head, query): one_hot(keys[query]) if query in keys else rest for query in roles}
 
     def _expected(self, head: HeadNumbers) -> list[KeyMap]:
-        """Return the expected maps of a head: the heaviest key of every row, and the same for clear rows only."""
+        """Return the expected key maps of a head: one with the heaviest key of every row, one for clear rows only."""
         keys: dict[int, tuple[int, float]] = {}
         for row in (row for row in self._units.rows if (row.layer, row.head) == head):
             weights, heavy = self._units.weights(row), self._units.heavy(row)
@@ -141,10 +143,10 @@ class AppendixE:
         return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
 
     def _settled(self, state: Interventions, head: HeadNumbers) -> tuple[Interventions, float]:
-        """Settle one head while all others stay as they are, and return the new state with its score.
+        """Choose the ablations of one head while all others stay as they are; return the new state with its score.
 
-        The head becomes idle if the score stays within the limit and theory does not need the head. Otherwise, the
-        option with the lowest score is chosen.
+        The head becomes useful if theory needs it. Otherwise it becomes idle, unless the score would then exceed the
+        limit and is lower with a useful head.
         """
         idle: list[Ablation | KeyMap] = [*IDLE]
         ways = [[self._with_head(state, head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
@@ -170,14 +172,14 @@ class AppendixE:
         ]
 
     def _spared(self, state: Interventions) -> list[AttentionPath]:
-        """Return the paths that theory can spare, last layer first; all paths if they do not carry the answer."""
+        """Return the paths that theory does not need, last layer first; all paths if they cannot carry the answer."""
         paths = sorted(imposed_paths(state), reverse=True)
         if not self.delivers(paths):
             return paths
         return [path for path in paths if self.delivers([other for other in paths if other != path])]
 
     def _without_the_free(self, state: Interventions) -> Interventions:
-        """Remove paths that each cost nothing, last layer first, as many as together cost nothing."""
+        """Remove paths that cost nothing, last layer first, as long as removing all of them still costs nothing."""
         (now,) = self._gauge.scores([state])
         most = now + FREE * max(self._gauge.max_loss - now, 0.0)
         self._gauge.rough.depart_from(state)
@@ -229,7 +231,7 @@ class AppendixE:
         return state
 
     def _idle_served(self, state: Interventions) -> Interventions:
-        """Switch idle heads between uniform and identity: all heads that gain alone, only the best of them, or none."""
+        """Switch idle heads between uniform and identity: all whose switch lowers the loss, only the best, or none."""
         useful, (first, second) = useful_heads(state), IDLE
         idle = [head for head in dict.fromkeys((row.layer, row.head) for row in state) if head not in useful]
         others = {head: second if state[HeadRow(*head, 0)] == first else first for head in idle}

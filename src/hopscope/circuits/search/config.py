@@ -1,9 +1,9 @@
-"""The settings of a search: how much loss, and how many sequences and orders it uses; and the constants of searches.
+"""The settings and constants of a search: how much loss it may add, and how many sequences and orders it uses.
 
-The slack is the difference between the threshold and the model's own loss. Changes cost little alone and much together,
-so a search uses the slack in shares. A circuit that used all of it would have a loss at the threshold, where fresh
-sequences pass or fail by chance, so a search uses half. After that, rows are still removed if the loss without them
-surely stays below the threshold, since the circuit would otherwise have superfluous rows.
+The slack is the difference between the threshold and the model's own loss. Each change costs little, but many changes
+together cost much, so a search uses the slack in shares. It uses only half of the slack, because a circuit with a loss
+at the threshold would pass or fail on fresh sequences by chance. In the end, a row is still removed if the loss without
+it surely stays below the threshold, because the row is superfluous.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ SLACK = 0.5
 """The share of the slack that a search may use."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
-"""The shares of the usable slack that may be spent by the end of removing heads, single rows, and the last rows. The
-rest is left for imposing patterns. Without shares, the heads, which are tried first, would use all of the slack, and
-cheaper rows would stay."""
+"""The shares of the usable slack that may be spent after three steps: removing heads, single rows, and the last rows.
+The rest is left for imposing patterns. Without these limits, heads, which are tried first, would use all of the slack,
+and rows that cost less would stay."""
 
 SCAN_MARGIN, CONFIRM_MARGIN = 2.0, 3.0
-"""The number of standard errors added to a loss, on the first sequences and on all, so that fresh ones pass too."""
+"""The numbers of standard errors added to a loss that was measured on the first sequences, and on all sequences."""
 
 HOPELESS = 4.0
-"""A change is ruled out if its cost on few sequences exceeds the slack left by this many standard errors."""
+"""A change is ruled out if its cost on few sequences exceeds the remaining slack by this many standard errors."""
 
 NEARLY_AS_GOOD = 0.25
-"""How far the loss of a simpler pattern may exceed that of the best pattern, as a share of the slack left."""
+"""How far the loss of a simpler pattern may exceed that of the best pattern, as a share of the remaining slack."""
 
 ROUGHLY = 1.5
 """Costs on few sequences are rough, so a change is still tried if it seems to cost up to this multiple of the slack."""
 
 FREE = 0.02
-"""A path costs nothing if the loss rises by at most this share of the slack left."""
+"""A path costs nothing if the loss rises by at most this share of the remaining slack."""
 
 AMONG_OTHERS = 0.1
 """The highest cost of an imposed pattern when all other rows make their own patterns, as a share of the threshold. The
@@ -106,7 +106,7 @@ class SearchBudget:
         return max(FEW, self.sequences // 4)
 
     def smallest(self, rows: int) -> int:
-        """Return the size of the smallest parts that are tried of a circuit with this number of rows."""
+        """Return the size of the smallest subsets that the search tries of a circuit with `rows` rows."""
         return 0 if rows <= self.every_subset else max(rows - 2, 0) if rows <= self.pairs else rows
 
 
@@ -160,7 +160,7 @@ class SearchConfig:
         max_loss: float | None = None,
         seed: int | None = None,
     ) -> SearchConfig:
-        """Return a configuration, or the one of an effort, with `max_loss` and `seed` replaced if they are not None."""
+        """Return `effort` as a configuration (default: `SearchConfig()`), with `max_loss` and `seed` set if given."""
         config = effort if isinstance(effort, SearchConfig) else cls() if effort is None else cls(effort)
         config = config if max_loss is None else replace(config, max_loss=max_loss)
         return config if seed is None else replace(config, seed=seed)

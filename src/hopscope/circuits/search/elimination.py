@@ -1,4 +1,4 @@
-"""Elimination: remove heads and then rows from a model until a small circuit is left; and growth, from no row upwards.
+"""Elimination removes heads and then rows from a model until a small circuit is left; growth starts with no rows.
 
 Active rows keep the model's own patterns, and all other rows are uniform. A path that only helps a later head to find
 its key is therefore needed, as it should be. With imposed patterns it would seem idle, which is the exception that the
@@ -27,7 +27,7 @@ MANY = _SIZES[-1]
 """With more changes than this, trying each change alone would take too long."""
 
 _AT_ONCE = 4
-"""How many of the `_SIZES` are tried at a time, before it is decided whether to go on."""
+"""How many of the `_SIZES` are tried at a time; larger sizes are tried only if one of these is within the limit."""
 
 
 def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
@@ -62,7 +62,7 @@ def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generat
 
 
 def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: float, generator: Random) -> Interventions:
-    """Switch off rows, several at a time: `uniform`, or replaced by a mean pattern if they are chain-agnostic."""
+    """Switch off rows, several at a time: make rows uniform first, then replace chain-agnostic rows by their mean."""
     interventions = _eliminated(
         gauge, interventions, [{row: UNIFORM} for row in units.on(interventions)], limit, generator
     )
@@ -73,7 +73,7 @@ def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: flo
 
 
 def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator: Random, limit: float) -> Interventions:
-    """Switch off rows, `uniform` before other ways and the cheapest first, until every other row exceeds the limit."""
+    """Switch off rows, the cheapest first, until the limit allows no more; `uniform` is tried before other ways."""
     while True:
         before = interventions
         for uniform in (True, False):
@@ -90,9 +90,9 @@ def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator:
 
 
 def put_back(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
-    """Make the rows that were removed last active again, as few as needed to get the loss below the threshold.
+    """Make rows active again, in reverse order of their removal, until the loss is below the threshold.
 
-    Their number is found by bisection, which takes about ten candidates in any model.
+    The number of rows is found by bisection, which takes about ten candidates in any model.
     """
     off = {*units.rows} - {*units.on(interventions)}
     removed = [row for row in reversed(interventions) if row in off]
@@ -125,7 +125,7 @@ def _eliminated(
 
 
 def _in_order(gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float) -> Interventions:
-    """Make the moves in the given order; a move that does not fit is left out and the next ones are tried."""
+    """Make the moves in the given order, leaving out every move that would exceed the limit."""
     while moves:
         interventions, taken = _longest_prefix(gauge, interventions, moves, limit)
         moves = moves[max(taken, 1) :]
@@ -133,7 +133,7 @@ def _in_order(gauge: Gauge, interventions: Interventions, moves: list[Interventi
 
 
 def _in_halves(gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float) -> Interventions:
-    """Make as many of very many moves as the limit allows, in the given order, by splitting them into halves."""
+    """Make as many moves as the limit allows, in the given order, by splitting a very long list into halves."""
     # Few sequences decide which moves are worth trying; those moves are then tried together on more sequences. To leave
     # out k moves that do not fit, this needs about 2 k log(moves / k) candidates on few sequences, and few on more.
     fitting = _halved(gauge.roughly(), interventions, moves, limit)
@@ -160,7 +160,7 @@ def _halved(gauge: Gauge, interventions: Interventions, moves: Sequence[Interven
 def _longest_prefix(
     gauge: Gauge, interventions: Interventions, moves: Sequence[Interventions], limit: float
 ) -> tuple[Interventions, int]:
-    """Return the interventions with the longest prefix of `moves` within the limit, among `_SIZES`, and its length."""
+    """Return the interventions after the longest prefix of `moves` within the limit, and its length (see `_SIZES`)."""
     sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
     best, taken = interventions, 0
     for first in range(0, len(sizes), _AT_ONCE):

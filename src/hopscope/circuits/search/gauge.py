@@ -20,7 +20,7 @@ Random = torch.Generator | None
 """A generator that perturbs the order in which changes are tried; with None, the cheapest change goes first."""
 
 FIRST, LARGEST = 256, 1024
-"""How many further sequences are measured first, and at most at once; each step doubles the number measured so far."""
+"""Further sequences are measured in steps that double their number, from `FIRST` up to `LARGEST` sequences per step."""
 
 
 @dataclass(eq=False)
@@ -29,12 +29,12 @@ class Gauge:
 
     Attributes:
         evaluator: the model, on the sequences that decide.
-        rough: the model on fewer sequences; they decide in which order changes are tried and which are hopeless.
+        rough: the model on fewer sequences, which decide the order of changes and rule out hopeless changes.
         max_loss: the largest loss that a circuit may have.
         margin: the number of standard errors added to a loss.
-        anchor: the model's own score on more sequences, if `evaluator` has only a part of these. A score is then also
-            computed from the difference to the model's losses, which varies less if both behave alike.
-        middle: the model on more sequences than `rough`, to rule out more of the changes that seem possible there.
+        anchor: the model's own score on all sequences, if `evaluator` has only some of them. A candidate is then also
+            scored by its difference from the model's losses, which varies less, and the lower score counts.
+        middle: the model on more sequences than `rough`, to rule out more of the changes that `rough` left.
         further: more sequences, used if all others do not decide.
     """
 
@@ -71,7 +71,7 @@ class Gauge:
         return Gauge(self.rough, self.rough, self.max_loss, self.margin, self.anchor)
 
     def limit(self, share: float = 1.0) -> float:
-        """Return the score that uses this share of the slack that a search may use."""
+        """Return the score at which this share of the usable slack is spent."""
         return self._full + share * SLACK * (self.max_loss - self._full)
 
     def scores(self, candidates: Sequence[Interventions]) -> list[float]:
@@ -88,9 +88,9 @@ class Gauge:
     def passes(self, interventions: Interventions, limit: float) -> bool:
         """Whether the score of interventions is within a limit.
 
-        If the score exceeds the limit only because of the margin, `further` sequences decide, if available. First, the
-        loss on them is estimated from the loss of the interventions measured there last and the difference between
-        both on this gauge's sequences. If the estimate does not decide, the interventions are measured there.
+        If the score exceeds the limit only because of the margin, the `further` sequences decide, if available. The
+        loss on them is first estimated as the loss of other interventions, which was measured on them before, plus the
+        difference between the two losses on this gauge's sequences. If this does not decide, the loss is measured.
         """
         losses = self._losses(interventions)
         if self.score(interventions) <= limit:
@@ -115,9 +115,9 @@ class Gauge:
         return min(self.score(interventions), mean + self.margin * error)
 
     def hopeful(self, interventions: Interventions, least: Sequence[float], limit: float) -> list[int]:
-        """Return the numbers of the changes that may be within a limit; `least` has the lowest possible cost of each.
+        """Return the indices of the changes that may be within a limit, given the lowest possible costs, `least`.
 
-        More sequences are measured only if the margin decides whether a change may be within the limit.
+        More sequences are measured only if the result depends on the margin.
         """
         low, high = float(_above(self._losses(interventions), -self.margin)), self.score(interventions)
         if self.further is not None and any(low + cost <= limit < high + cost for cost in least):
@@ -127,9 +127,9 @@ class Gauge:
     def costs(
         self, interventions: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
-        """Return how much each candidate costs compared with `interventions`, and the lowest cost it can have.
+        """Return the cost of each candidate compared with `interventions`, and the lowest cost that it can have.
 
-        Costs are measured on few sequences. They vary less than losses, so they show early which are hopeless.
+        Costs are measured on few sequences. Costs vary less than losses, so hopeless candidates show early.
         """
         if not near:
             return [], []
@@ -146,7 +146,7 @@ class Gauge:
         limit: float,
         generator: Random = None,
     ) -> list[int]:
-        """Return the numbers of the candidates that may be within the limit, cheapest first or perturbed."""
+        """Return the indices of the candidates that may be within the limit, by cost; `generator` perturbs costs."""
         costs, least = self.costs(interventions, near)
         hopeful = self.hopeful(interventions, least, limit)
         if self.middle is not None:
@@ -170,7 +170,7 @@ class Gauge:
         return losses
 
     def _measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
-        """Return the loss and its standard error on all further sequences, or on enough to be clear of a limit."""
+        """Return the loss and its standard error on all further sequences, or on enough to decide about a limit."""
         assert self.further is not None
         self._last = self._losses(interventions)
         return self.further.measured(interventions, limit)
@@ -190,7 +190,7 @@ class Further:
 
     @cached_property
     def _parts(self) -> tuple[tuple[Evaluator, int], ...]:
-        """The sequences in parts, with the end of each; a part is as large as all parts before it, up to `LARGEST`."""
+        """The parts of the sequences, one per step (see `FIRST`), each with the number of sequences up to its end."""
         everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
         while ends[-1] < self._most:
             ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
@@ -202,7 +202,7 @@ class Further:
         return len(self.losses) == self._most
 
     def measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
-        """Return the mean loss of interventions and its standard error; losses measured last are kept and added to.
+        """Return the mean loss of interventions and its standard error; losses of the last interventions are reused.
 
         Sequences are measured until the mean plus the margin is within the limit, or is unlikely to be within it on
         all sequences. Without a limit, all sequences are measured.
@@ -218,7 +218,7 @@ class Further:
 
 
 def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, margin: float) -> bool:
-    """Whether these losses show on which side of a limit the mean of `most` losses, plus the margin, would be."""
+    """Whether these losses suffice to tell if the mean of `most` losses, plus the margin, will be within a limit."""
     mean, error = mean_and_error(losses)
     at_the_end = error * (len(losses) / most) ** 0.5
     still_open = (error**2 - at_the_end**2) ** 0.5
@@ -233,7 +233,7 @@ def mean_and_error(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
 
 
 def random_order(config: SearchConfig, name: str) -> torch.Generator:
-    """The generator of the search's random order of this name."""
+    """Return the random generator of the search order with this name."""
     return torch.Generator().manual_seed(derive_seed(config.seed, "circuit search", name))
 
 

@@ -31,23 +31,23 @@ SAVED = 1 << 30
 """The maximum number of bytes that a backward pass may keep."""
 
 _MANY_HEADS, _MANY_A_LAYER = 32, 8
-"""Gradients are used for models with at least this many heads in all, and in each layer."""
+"""Gradients are used only in models with at least this many heads in total, and in each layer."""
 
 _TOO_MANY = 256
-"""With more heads than this, trying each head alone repeatedly is too slow, even if gradients disagree."""
+"""With more heads than this, the order is fixed even if gradients disagree: repeated trials would take too long."""
 
 CHECKED = 24
 """The number of heads that are also scored exactly: the highest and lowest estimates, and some between them."""
 
 _AGREEMENT = 0.5
-"""The order is used if its rank correlation with exact scores (Spearman's) is at least this."""
+"""The estimated order is used if its rank correlation (Spearman's) with exact scores is at least this."""
 
 
 def head_order(evaluator: Evaluator, sequences: int) -> tuple[int, ...]:
     """Return the numbers (layer x heads + head) of all heads by rising estimate; empty if gradients are not used.
 
-    The estimate uses `sequences` in models of up to `BLOCKS` layers. If it disagrees with exact scores, the result is
-    empty or, in a model of more than `_TOO_MANY` heads, the order by exact scores on a few sequences.
+    Models of more than `BLOCKS` layers use fewer than `sequences` sequences. If the estimate disagrees with exact
+    scores, the result is empty or, in a model of more than `_TOO_MANY` heads, the order by exact scores.
     """
     shape = evaluator.shape
     if shape.heads < _MANY_A_LAYER or shape.layers * shape.heads < _MANY_HEADS:
@@ -81,7 +81,7 @@ def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
 
 
 def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
-    """Return the estimated rise of the loss if a row is made uniform, for every row."""
+    """Return, for every row, the estimated rise of the loss if this row is made uniform."""
     shape, positions = evaluator.shape, evaluator.where.role.shape[1]
     saved = BYTES_A_POSITION * shape.d_model * shape.layers * positions
     part = max(1, min(4096 // positions, SAVED // saved))
@@ -114,9 +114,9 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
 
 
 class _TowardsUniform(Hooks):
-    """Moves the patterns of a block of layers towards the uniform pattern, by the share `point` of the way.
+    """Moves the patterns of a block of layers part of the way to the uniform pattern; `point` is the share of the way.
 
-    `shares` has the share of every query by layer, so that gradients with respect to each of them can be taken.
+    `shares` holds this share for every query in each layer, so that the loss has a gradient for each of them.
     """
 
     def __init__(self, block: range, point: float, evaluator: Evaluator) -> None:

@@ -1,4 +1,4 @@
-"""The search with the model's own patterns: it removes rows from the model, or adds rows to none, in several orders.
+"""The search with the model's own patterns, in several orders: rows are removed from the model, or added one by one.
 
 The order `least-cost` removes the cheapest rows first, `random-i` perturbs the costs, and `growing-i` starts from no
 rows and adds rows one by one. All decisions are exact: a circuit is accepted by its measured loss, plus a margin, on
@@ -32,10 +32,10 @@ from hopscope.circuits.search.simplify import chain_agnostic, simplest
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 
 Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
-"""The signature of every search algorithm: from `Units.base` to interventions with fewer active rows.
+"""The signature of every search algorithm: it returns interventions with fewer active rows than `Units.base`.
 
-The evaluator holds the model and the sequences; the configuration sets the loss and the amount of work that may be
-used. A generator perturbs the order in which rows are tried; without a generator, the cheapest row goes first.
+The evaluator holds the model and the sequences. The configuration limits the loss and the amount of work. A generator
+perturbs the order in which rows are tried; without a generator, the cheapest row goes first.
 """
 
 _AT_ONCE = 256
@@ -45,7 +45,7 @@ _SEQUENCES = 64
 """The number of sequences for the search for backups; the checks use other sequences."""
 
 _MANY_PAIRS = 512
-"""Backups are not searched for if there are more pairs of a row and a possible backup than this (one pass each)."""
+"""The search for backups is skipped if it would have to try more pairs of rows than this, with one pass per pair."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _end(
     pool: Interventions,
     model: Interventions,
 ) -> Interventions:
-    """Return the final circuit from `units.base`, or from the pool or the model if the loss of the base is too high.
+    """Return the final circuit, starting from the first of `units.base`, `pool` and `model` whose loss is low enough.
 
     The loss is measured on all sequences. The result is empty if even the loss of the model is too high.
     """
@@ -182,10 +182,10 @@ def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator
 def with_backups(
     evaluator: Evaluator, units: Units, circuit: Interventions, max_loss: float
 ) -> tuple[Interventions, tuple[PathGroup, ...]]:
-    """Return a circuit with its backup paths added, and its groups of two paths of which one suffices.
+    """Return a circuit with its backup paths added, and its groups: pairs of paths that can replace each other.
 
-    A row of the circuit may have a backup if the model stays below the threshold without the row. A row outside the
-    circuit is its backup if the model does not stay below the threshold without both. After all backups are added, two
+    A row of the circuit can have backups if the model stays below the threshold without this row. A row outside the
+    circuit is one of its backups if the model exceeds the threshold without both rows. After all backups are added, two
     paths form a group if the circuit stays below the threshold without either path, but not without both. A backup
     that is in no group is removed again.
     """

@@ -20,8 +20,8 @@ def simplest(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interv
 def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
     """Give each active row the simplest pattern that is nearly as good as its best pattern.
 
-    Rows are tried from the first layer to the last, so that rows in later layers still make their own patterns from
-    what the imposed patterns pass on. A row without a pattern within the limit keeps its own and is tried once more.
+    Rows are tried from the first layer to the last, so that later layers still compute their own patterns from the
+    output of the imposed ones. A row for which no pattern is good enough keeps its own and is tried once more.
     """
     interventions, own = units.base, units.own_patterns(units.base)
     most = gauge.evaluator.mse([own])[0] + AMONG_OTHERS * gauge.max_loss
@@ -35,10 +35,10 @@ def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
 def _pattern(
     gauge: Gauge, units: Units, interventions: Interventions, row: HeadRow, own: Interventions, among_others: float
 ) -> Ablation:
-    """Return the first pattern that is nearly as good as the best on few sequences and on all; `KEEP` if none is.
+    """Return the first pattern nearly as good as the best, on few and on all sequences of the gauge, or else `KEEP`.
 
     In addition, the loss must be at most `among_others` if only this pattern is imposed and all other rows make their
-    own patterns. With all rows imposed, a pattern can suffice although it is wrong whenever another row deviates.
+    own patterns. Otherwise, a pattern that works only as long as all other rows are imposed could pass.
     """
     patterns = _possible(units, row)
     near = [{**interventions, row: pattern} for pattern in patterns]
