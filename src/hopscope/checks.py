@@ -69,7 +69,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
 
 
 def check_type(name: str, value: Any, kind: Any, example: str) -> None:
-    """Check that a value has type `kind`; `example` describes it: `an hs.Execution, as hs.Execution(...)`."""
+    """Raise an `InputError` that asks for `example`, e.g. `true or false`, if a value is not of type `kind`."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be {example}, got {value!r}")
 
@@ -137,7 +137,7 @@ def check_path(what: str, value: Any) -> Path:
 
 
 def check_folder(value: Any, what: str = "a folder") -> Path:
-    """Return the path of a folder that exists or can be made: neither the path nor a parent of it is a file."""
+    """Return the path of a folder that exists or can be made; a file, or a path below a file, is refused."""
     path = check_path(what, value)
     there = next(parent for parent in (path, *path.parents) if parent.exists())
     if not there.is_dir():

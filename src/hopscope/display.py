@@ -85,14 +85,14 @@ class Display:
 
 @contextmanager
 def stages_display() -> Iterator[Callable[[str, int, int], None]]:
-    """Show the progress of a search; yields a function to call with each new stage, the stages done and their total."""
+    """Show the progress of a search; yields a function of the stage's name, the number of stages done and the total."""
     with Display("circuit", "stages") as update:
         yield lambda stage, done, stages: update(done, stages, stage)
 
 
 @contextmanager
 def reporting(progress: F | bool, display: AbstractContextManager[F]) -> Iterator[F]:
-    """A context that yields the function to report progress to: `progress`, or for True the display's."""
+    """Yield the function that reports progress: the display's for True, a silent one for False, else `progress`."""
     check_type("progress", progress, bool | Callable, "True, False or a function")
     if progress is True:
         with display as show:

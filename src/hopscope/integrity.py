@@ -26,7 +26,7 @@ class Checked:
 
     @classmethod
     def by(cls, path: Path, check: Callable[..., object], *arguments: Any) -> Checked:
-        """Run `check`, which raises an error if something is wrong, and return the result."""
+        """Return the result of checking `path`: the message of an error that `check` raises, or no trouble."""
         try:
             check(*arguments)
         except (InputError, OSError) as error:

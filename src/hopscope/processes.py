@@ -1,7 +1,7 @@
 """Processes that run only hopscope: their settings, the signals that stop them, and jobs in several processes.
 
-`import hopscope` does not change the memory or floating-point settings of a user's process, such as a notebook. Only
-the training of a run uses our floating-point settings there too, so that it gives the same bits as the command line.
+`import hopscope` does not change the memory or floating-point settings of a user's process, such as a notebook. There,
+only the training of a run uses hopscope's floating-point settings, so that it gives the same bits as the command line.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ def flushing_denormals(work: Callable[[], T]) -> T:
 _STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 _raised: list[int] = []
-"""The signals that raised an exception, which torch may swallow while it is imported. This is a list since a second
-signal could wait forever at the lock of a `threading.Event`."""
+"""The signals that raised an exception. They are kept since torch can swallow the exception while it is imported, and
+in a list since a second signal could wait forever at the lock of a `threading.Event`."""
 
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
-    """A context that only notes the first signal to stop; it yields a function that returns whether a signal came.
+    """A context in which the first stop signal is only recorded; it yields a function that returns whether one came.
 
-    The second signal acts as it would outside the context, except in a worker, which can get the same signal twice
-    (also from its parent). Signals that the process does not handle, and other threads, are not affected.
+    The second signal acts as it would outside the context. In a worker, it is recorded too, since the parent can pass
+    on a signal that the worker already got. Signals without a handler and other threads are not affected.
     """
     noted = list(_raised)
 

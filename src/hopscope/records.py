@@ -92,7 +92,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Read a JSON file; if it is not readable, an `InputError` says that it should be `what`, a phrase."""
+    """Return the value in a JSON file; `what` describes the expected content in the `InputError` for any other file."""
     data = read_bytes(path, what)
     try:
         return msgspec.json.decode(data)
@@ -167,7 +167,7 @@ class RecordFormat(Generic[T]):
         write_json(path, {**self.named, "seal": seal({**self.named, **content}, run), **content})
 
     def check_replaces(self, path: Path, run: str | None = None) -> None:
-        """Check that `path` is free or holds a record of this kind; if `run` is given, of that run or of no run."""
+        """Check that `path` is free or has a record of this kind that is of `run` (None for any run) or of no run."""
         if path.exists():
             fields = read_json(path, self.what)
             there = fields.get("seal") if isinstance(fields, dict) and fields.get("kind") == self.kind else None
@@ -213,7 +213,7 @@ def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
 
 
 def sealed_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a table that must remain a list, each with the checksum of all rows as its last field."""
+    """Return a table's rows, each with the checksum of all rows as its last field, so that the file is still a list."""
     whole = checksum("", _canonical(rows))
     return [{**row, "checksum": whole} for row in rows]
 
@@ -237,7 +237,7 @@ def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> 
 
 
 def plain(value: Any) -> Any:
-    """Convert a typed value to objects, lists, numbers and strings; numbers that are not finite do not fit JSON."""
+    """Convert a typed value to objects, lists, numbers and strings; NaN and infinities, invalid in JSON, stay."""
     # msgspec alone would leave out fields that were not in the file a dataclass was read from.
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
@@ -275,7 +275,7 @@ def _fields(value: Any, where: str = "") -> Iterator[str]:
 
 
 _MARK = re.compile(r"(\d{1,18}) of run (\w+) with checksum (\w+)", re.ASCII)
-"""The metadata of a tensor file: one entry, since the order of several entries would differ from file to file."""
+"""The only metadata entry of a tensor file; if there were several, their order would differ from file to file."""
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> None:

@@ -42,8 +42,9 @@ def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval for a proportion; unlike a bootstrap interval, it has a width at 0% and 100%.
 
-    Fractional counts, such as expected numbers of successes, are rounded outwards. Their interval is too wide but never
-    too narrow, since probabilities vary less than draws. With less than one trial, the interval is (0, 1).
+    A fractional count, such as a sum of probabilities, is rounded down for the lower limit and up for the upper limit.
+    The interval is then too wide rather than too narrow, since probabilities vary less than draws. With less than one
+    trial, the interval is (0, 1).
 
     Raises:
         InputError: `successes` is negative or exceeds `trials`.

@@ -27,7 +27,7 @@ VERBS = {
     "check": ("folder_verbs", "Verify the checksums of a run folder."),
     "sample": ("problem_verbs", "Print examples of the problem, as vectors or as text."),
 }
-"""By verb: the module of its command, which has the verb's name there, and its line in `hopscope --help`."""
+"""For each verb, the module with a command of the same name, and the verb's line in `hopscope --help`."""
 
 _RESUMING = {"reproduce", "train", "sweep", "circuit", "benchmark"}
 """The verbs that go on where they were interrupted."""
@@ -65,7 +65,7 @@ def program() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit; see `hopscope.cli.exit`.
 
-    Without `arguments` those of the process are taken, and the process counts as the program's own.
+    Without `arguments`, the program reads those of the process, claims the process and handles its signals.
     """
     if arguments is None:
         claim_process()

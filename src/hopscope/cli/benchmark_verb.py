@@ -18,7 +18,7 @@ from hopscope.cli.options import COUNT, PATH, NumberList, field_options, json_op
 from hopscope.display import Display, for_people
 
 _COLUMNS = ("model", "formulation", "D", "n", "accuracy", "95% interval", "guess")
-"""What a terminal has room for."""
+"""The columns of the printed table, which must fit into a terminal."""
 
 _PRECISION = "Of the weights of a model that runs here; auto: bf16 if stored so and quicker here."
 
@@ -49,9 +49,10 @@ def benchmark(
 ) -> tuple[Any, str]:  # fmt: skip
     """Put the paper's questions to language models and draw Figure 2.
 
-    Equations over D and the other four formulations, 500 questions each, every question until its answer is
-    acceptable. Results are plain files in the folder of --out; the same command continues a run that was stopped, and
-    another --model adds to it. Keys come from the environment (OPENAI_API_KEY, ...) and are written nowhere.
+    By default, each model answers 500 questions for each D of equations and for each of the other four formulations.
+    A question is asked again until the reply is one of the acceptable answers. Results are plain files in the folder
+    of --out. The same command continues a run that was stopped, and another --model adds to its results. Keys come from
+    the environment (OPENAI_API_KEY, ...) and are never written to a file.
 
     \b
     Examples:
@@ -99,7 +100,7 @@ def benchmark(
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments in NAME=VALUE pairs; a value that is JSON is read as such, one that holds a secret is refused."""
+    """Return the arguments in NAME=VALUE pairs; values in JSON are decoded, and secrets are refused."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _RunOrVerb(click.Group):
-    """`circuit RUN` finds; `circuit certify RUN` certifies. A folder named like a verb is written `./certify`."""
+    """A group in which `circuit RUN` means `circuit find RUN`; a folder named like a verb is written `./certify`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `find` in front of anything that does not begin with a verb."""
@@ -58,14 +58,14 @@ _model_options = all_of(
 def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | None, **options: Any) -> tuple[Any, str]:
     """Find the circuit of a trained model, certify it, draw it.
 
-    RUN is a run of `hopscope train`, or with --formulation or --task a language model: a folder (Hugging Face's) or a
-    GGUF file, whose record is then FOLDER/circuits/FORMULATION-D-hops.json, or in --out. For --show a circuit.json does
-    too, or a folder with one.
+    RUN is a run of `hopscope train` or, with --formulation or --task, a language model: a Hugging Face folder or a GGUF
+    file. With --show, RUN can also be a circuit.json or a folder that contains one.
 
-    Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
-    figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
-    interrupted search continues. A certified circuit of other settings is replaced with --overwrite only.
-    `docs/circuits.md` explains checks, tags and columns.
+    The circuit of a run is written to its folder as circuit.json (circuit-N.json for model N, and
+    circuits/step-NNNNNN.json for a checkpoint), and figures to RUN/figures. The circuit of a language model is written
+    to the folder of --out or, by default, to `circuits` in the model's folder. A model that does not solve the problem
+    gets a record that says "no circuit". If a search is interrupted, the same command continues it. A certified circuit
+    with other settings is replaced only with --overwrite. `docs/circuits.md` explains checks, tags and columns.
 
     \b
     Examples:
@@ -110,13 +110,15 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
 def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: Any) -> tuple[Any, str]:
     """Certify a circuit of your own, or the stored one again.
 
-    RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
-    attention paths: layer, head, the role that attends, the role attended to; "or" stands between redundant ones. A
-    head or a row instead of a path is active with all that it attends to, or is replaced as stated, by its mean for
-    example; every other row of the model is uniform. Without PATHS it is the circuit that is stored in RUN, or with
-    --from that of the heads in a graph (its a0.h0 is L1.H1), each active in all its rows; MLPs always stay.
+    RUN is a run of `hopscope train` or, with --formulation or --task, a language model. PATHS are the attention paths
+    of the circuit. A path names a layer, a head, the role that attends and the role attended to. Redundant paths are
+    joined by "or". A head or a row can be given in place of a path: it is active with everything that it attends to, or
+    replaced as stated, e.g. by its mean. Every other row of the model is uniform. Without PATHS, the command certifies
+    the circuit that is stored in RUN. With --from, the circuit consists of the heads in a graph (whose a0.h0 is L1.H1),
+    each active in all its rows. MLPs are never ablated.
 
-    Nothing is searched for or stored. Its card states the checks that it passes, and the loss without each path.
+    Nothing is searched for or stored. The printed card states which checks the circuit passes, and the loss without
+    each path.
 
     \b
     Examples:
@@ -142,7 +144,7 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
 
 
 def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
-    """The task of a language model; None where the path is not that of a language model."""
+    """Return the task that the options give a language model; None for a run or a stored record."""
     formulation, task, hops = options["formulation"], options["task"], options["hops"]
     if formulation is not None or task is not None:
         refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
@@ -162,7 +164,7 @@ def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
 
 
 def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: int | None = None) -> hs.PromptTask:
-    """The task in a file, or one of those that come with this."""
+    """Return the task in a file, or the built-in task of that name."""
     if task not in ("code", "code-chains"):
         refuse_given("only the tasks code and code-chains have D", "hops")
     if task == "code":
@@ -178,7 +180,7 @@ def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: i
 
 
 def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> Any:
-    """The model that is meant: of a run, or a language model if there is a task."""
+    """Return the language model at `path` if there is a task, else the chosen model of a run."""
     from hopscope.circuits.store import CircuitStore
     from hopscope.processes import tune_process
 
@@ -192,7 +194,7 @@ def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> An
 
 
 def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out: Path | None = None) -> hs.Circuit:
-    """The circuit in the record of a run or language model; or a record that stands by itself, as under `results/`."""
+    """Return the stored circuit of a run or a language model, or that of a record without its run, as in `results/`."""
     from hopscope.circuits.store import CircuitStore, circuit_path
     from hopscope.language.language_model import text_circuit_path
 
@@ -208,7 +210,7 @@ def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out:
 
 
 def _draw(model: Any, circuit: hs.Circuit, step: int | None, record: Path | None) -> list[Path]:
-    """Draw circuit and card beside a language model's record, or for a run with its attention by role; the files."""
+    """Draw a circuit, its card and, for a run, its attention by role; return the paths of the files."""
     figures = record.parent if record else model.run.path / "figures"
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
     stem = figures / (record.stem if record else f"circuit{suffix}")
@@ -239,10 +241,10 @@ def emergence(
 ) -> tuple[Any, str]:
     """How the heads of a run's circuit emerged, checkpoint by checkpoint.
 
-    RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
-    emergence.json and emergence-maps.json beside them, emergence-imposed.json of the circuit of the Appendix E
-    procedure, and Figures 6, 7 and Appendix D of the paper. With --circuit, RUN is the folders of a language model's
-    checkpoints, in their order; those with the same files are measured once.
+    RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). The command
+    writes two files to RUN, emergence.json and emergence-maps.json, and for a circuit of the Appendix E procedure a
+    third, emergence-imposed.json. It draws Figures 6, 7 and Appendix D of the paper. With --circuit, pass the
+    folders of a language model's checkpoints instead, in order; folders with the same files are measured once.
 
     \b
     Examples:
@@ -278,7 +280,7 @@ def emergence(
 def _followed(
     folders: tuple[Path, ...], record: Path, task: str | None, hops: int | None, out: Path | None
 ) -> tuple[Any, str]:
-    """A language model's circuit, followed through folders: the record, and a table."""
+    """Follow a language model's circuit through the folders of its checkpoints; return the record and a table."""
     from hopscope.emergence.language import TEXT_EMERGENCE, follow_checkpoints
 
     circuit = hs.Circuit.load(record)

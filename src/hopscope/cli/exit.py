@@ -1,4 +1,4 @@
-"""How the program ends: its exit status and, where that is not 0, one sentence that is safe to show in a terminal."""
+"""How the program ends: with an exit status and, unless it is 0, one sentence that is safe to show in a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LONGEST_WORD, _LONGEST = 300, 2000
 
 
 def exit_status(program: click.Command, arguments: list[str] | None, *, resumes: bool) -> int:
-    """Run a program, given its arguments or None for those of the process; returns its exit status.
+    """Run a program with the given arguments (None for those of the process) and return its exit status.
 
-    That is 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted; `resumes` says whether the
-    same command then goes on where it was.
+    The status is 0 on success, 1 after a failure of the machine (such as a full disk), 2 on bad input and 130 after an
+    interruption. `resumes` says whether the same command continues an interrupted one.
     """
     try:
         status = program.main(arguments, prog_name="hopscope", standalone_mode=False)

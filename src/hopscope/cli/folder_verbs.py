@@ -21,9 +21,9 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 @click.argument("folder", type=PATH)
 @json_option("every file and what was found,")
 def check(folder: Path) -> tuple[Any, str, int]:
-    """Verify the checksums of FOLDER: a run, a benchmark, or a folder that holds such.
+    """Verify the checksums of FOLDER: a run, a benchmark, or a folder that contains runs or benchmarks.
 
-    Ends with status 1 where a file is damaged, missing or of another run. Nothing is changed. Figures and tables, which
+    The exit status is 1 if a file is damaged, missing or of another run. Nothing is changed. Figures and tables, which
     follow from the rest, are not verified.
 
     \b
@@ -46,13 +46,14 @@ def check(folder: Path) -> tuple[Any, str, int]:
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
 @json_option("the path, its size in bytes and that of its parts,")
 def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, large: bool) -> tuple[Any, str]:
-    """Interactive HTML page: inspect trained runs, their circuits and how these emerged, and ablate their paths.
+    """Interactive HTML page: inspect trained runs, their circuits and the circuits' emergence, and ablate paths.
 
-    The network itself is inside, so that the loss by hop is computed in the page. It loads nothing from anywhere: open
-    it, mail it. A circuit or an emergence that is missing in RUN is named on the page.
+    The page contains the network itself and computes the loss by hop. It loads nothing from elsewhere, so you can open
+    it offline or mail it. If RUN has no circuit or no emergence, the page says so.
 
-    In place of runs, one stored circuit: a language model's circuit.json, or a folder with one. Its page, beside the
-    record, has the losses that were measured without each path; no model is inside.
+    Instead of runs, you can give one stored circuit, e.g. of a language model: a circuit.json, or a folder with one.
+    Its page is written beside the record. The page shows the losses that were measured without each path, and contains
+    no model.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
 
 
 def _record_alone(path: Path) -> Path | None:
-    """The record of a circuit that a path is, or has without being a run; else None."""
+    """Return the record of a circuit if the path is one, or is a folder that contains one but no run; else None."""
     stored = path / "circuit.json"
     alone = stored.is_file() and not (path / "run.json").exists()
     return path if path.is_file() else stored if alone else None
@@ -92,8 +93,8 @@ def _record_alone(path: Path) -> Path | None:
 def export(source: Path, library: str, out: Path, of: Path | None) -> tuple[Any, str]:
     """Write a language model's circuit for another library.
 
-    CIRCUIT is the record of a circuit, of which a graph is made that EAP-IG and the circuit track of MIB read: its
-    nodes are heads, scored by the order in which the search switched them off.
+    CIRCUIT is the record of a circuit. The command writes a graph that EAP-IG and the circuit track of MIB can read.
+    Its nodes are heads and MLPs. Each head's score is its rank in the order of removal, the least important head first.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Options that fill dataclasses, named, typed and explained as their fields are; lists of numbers; paths."""
+"""Options for the fields of dataclasses, and the types of options that are lists of numbers or paths."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from hopscope.checks import MOST_SEED, check_folder, check_path
 from hopscope.errors import InputError
 
 _MOST_NUMBERS = 100_000
-"""The most numbers in one list; a longer one, by a slip of the finger, would fill the memory."""
+"""The largest length of a list of numbers, so that a typing error cannot fill the memory."""
 
 
 def field_options(
     record: type, name: str, *only: str, skip: tuple[str, ...] = (), defaults: bool = False
 ) -> Callable[[Any], Any]:
-    """Options for the fields of a dataclass; the command gets those that were given, by field, as its argument `name`.
+    """Add an option for each field of a dataclass; the command gets a dict of the given values as argument `name`.
 
-    Help comes from the `Args:` of the dataclass's docstring. Whether a value is in range is for the dataclass to check.
+    Help texts come from the `Args:` section of the dataclass's docstring. The dataclass checks the ranges of values.
 
     Args:
         record: the dataclass.
         name: the argument of the command.
-        only: the fields with an option; all if none is named.
-        skip: fields without one.
+        only: the fields that get an option; all fields if empty.
+        skip: fields that get no option.
         defaults: whether the help shows the defaults.
     """
     hints, texts = get_type_hints(record), _argument_texts(record)
@@ -68,7 +68,7 @@ def given(name: str) -> bool:
 
 
 def refuse_given(why: str, *names: str) -> None:
-    """Refuse options that would do nothing, those of the parameters `names`; the sentence begins with `why`."""
+    """Raise an `InputError` that begins with `why` if an option in `names`, which would do nothing, was given."""
     context = click.get_current_context()
     for parameter in context.command.params:
         if parameter.name in names and given(parameter.name):
@@ -111,7 +111,7 @@ def _argument_texts(record: type) -> dict[str, str]:
 
 
 class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
-    """Different whole numbers of at least `least`, as `5`, `1-8` or `1,2,4-6` lists them; `none` where `empty`."""
+    """Different whole numbers from `least`, such as `1-8` or `1,2,4-6`; if `empty`, `none` stands for no numbers."""
 
     name = "list"
 
@@ -136,7 +136,7 @@ class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
 
 
 class GivenPath(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
-    """A path that is not empty, which would mean the current folder; no file, nor a path below one, for a folder."""
+    """A path that is not empty, as an empty one would mean the current folder; with `folder`, files are refused too."""
 
     name = "path"
 
@@ -154,9 +154,9 @@ SEED, COUNT, STEP = click.IntRange(0, MOST_SEED), click.IntRange(min=1), click.I
 
 
 def json_option(what: str) -> Callable[[Any], Any]:
-    """The option `--json`: of the record and the text that a verb returns, print the record, which is `what`.
+    """Add the option `--json`, which prints the record that a verb returns, described by `what`, instead of its text.
 
-    A third value is the exit status, 0 without it.
+    The verb returns the record, the text and, if it is not 0, the exit status.
     """
 
     def decorate(function: Any) -> Any:

@@ -43,8 +43,8 @@ def vectors(count: int, seed: int, text: bool, fields: dict[str, Any]) -> None:
 
     \b
     `inputs`  N(2D+1) rows of 2K numbers: the symbol, then the position code
-    `targets` N rows, one a query in the order the queries stand
-    `roles`   N(2D+1) pairs [chain, role], role as in "x0>", ">x1" or "x0?"
+    `targets` N rows, one per query, in the order of the queries
+    `roles`   N(2D+1) pairs [chain, role] with a role such as "x0>", ">x1" or "x0?"
 
     \b
     Examples:
@@ -114,11 +114,11 @@ def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, b
     no mask           exact without a mask, ceil(log3(4D + 1)), with at least two heads per layer
     causal            exact under a causal mask, floor(log2 D) + 2
     one head          exact if a position attends to one place per layer
-    one head per row  exact if each layer has a head for every row of a block, which goes beyond Assumption 1
+    one head per row  exact if each layer has one head for each row of a block (beyond Assumption 1)
 
-    Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks, the deepest or the shallowest pairs
-    first. From D = 4 on other orders of the pairs can need fewer layers under a causal mask, down to
-    1 + ceil(log3(2D + 1)), and never need more: --order, --best-order.
+    The exact numbers are for Assumptions 1 and 2 of Section 5 and for chains that are interleaved in blocks, with the
+    deepest or the shallowest pairs first. Under a causal mask, no other order of the pairs needs more layers. For D of
+    4 or more, other orders can need fewer, down to 1 + ceil(log3(2D + 1)); see --order and --best-order.
 
     \b
     Examples:

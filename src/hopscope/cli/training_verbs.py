@@ -76,7 +76,7 @@ def sweep(
 ) -> tuple[Any, str]:
     """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
 
-    FOLDER gets a run folder for each, `summary.json` and `figures/`. Stopped and called again, it continues.
+    FOLDER gets a run folder for each ensemble, `summary.json` and `figures/`. The same command continues if stopped.
 
     \b
     Examples:
@@ -108,8 +108,8 @@ def sweep(
 def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple[Any, str]:
     """Train, analyse and report: every figure and claim that the preset covers.
 
-    Ends with the table of claims and the paths of explorer and report. Stopped and called again it continues; finished,
-    it only rebuilds the report.
+    At the end, it prints the table of claims and the paths of explorer and report. If it is stopped, the same command
+    continues; once everything is finished, the same command only rebuilds the report.
 
     \b
     Examples:
@@ -132,7 +132,7 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple
 
 
 def _announced(execution: hs.Execution) -> hs.Execution:
-    """The execution, after it was said on standard error what it computes in, and the process was settled for it."""
+    """Announce on standard error how matrix products are computed, tune the process, and return the execution."""
     from hopscope.kernels import best_precision, bf16_unit
     from hopscope.processes import tune_process
     from hopscope.training.execution import default_device

@@ -113,8 +113,8 @@ def _threads(count: int, flushing: bool) -> ThreadPoolExecutor:
 
 
 def _loaded(path: Path) -> ctypes.CDLL | None:
-    """Load the library in a file; None if this fails, or if hopscope's functions are not in it. Such a file is not
-    loaded at all, since it would stay loaded under its name."""
+    """Load the library in a file; None if this fails or the file lacks hopscope's functions. A file without them is
+    not even loaded, since the process would then keep using it after it is replaced."""
     data = path.read_bytes()
     if not all(name in data for name in _FUNCTIONS):
         return None

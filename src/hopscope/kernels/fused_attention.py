@@ -1,8 +1,8 @@
 """Attention over short sequences in one pass, by a few lines of C that are compiled for this machine.
 
 For sequences of a few dozen positions and narrow heads, torch's softmax and its backward pass cost more than all
-products of a model together. `attention.c` computes each head within a core's own caches, and `attention_edited.c` does
-so for heads whose rows interventions replace. Without a compiler, torch computes attention.
+products of a model together. `attention.c` computes each head within a core's own caches. `attention_edited.c` does the
+same if interventions replace some rows of a head. Without a compiler, torch computes attention.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WIDEST = 128
 """The largest width of a head."""
 
 _NUMBERS, _VECTOR = 4096, 16
-"""The largest size of a head over all positions, padded to whole vectors, and the size of a vector, in numbers."""
+"""Largest number of values in one head over all positions, padded to whole vectors; number of values in a vector."""
 
 QUICK = (8, 16)
-"""Widths of heads, for which this code is designed, at which it is faster than torch's products and softmax."""
+"""The head widths that this code is designed for, at which it is faster than torch's products and softmax."""
 
 Made = Float[Tensor, "sequence pos made"]
 Weighted = Float[Tensor, "sequence query inner"]
@@ -39,8 +39,8 @@ class FixedRows:
     """Rows of patterns that are replaced by fixed rows; all other rows are the model's own.
 
     Attributes:
-        candidates: number of candidates. The batch has the same sequences once for each, candidate after candidate.
-        rows: for every (candidate, head) with replaced rows, bytes that are 1 at the queries whose rows are replaced,
+        candidates: number of candidates. The batch contains the same sequences once for each candidate in turn.
+        rows: for each (candidate, head) with replaced rows, a mask that is 1 at the queries whose rows are replaced,
             and the new patterns.
     """
 
@@ -63,12 +63,12 @@ def attend(made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of all positions, with its gradient.
 
     Args:
-        made: queries, keys and values side by side, each head after head; queries already divided by sqrt(d_head).
+        made: queries (already divided by sqrt(d_head)), keys and values, concatenated; each with its heads in order.
         heads: number of heads.
         causal: whether a position attends only to itself and earlier positions.
 
     Returns:
-        The weighted values, head after head, in bf16 where `made` is, else in fp32.
+        The weighted values, with heads in order; in bf16 if `made` is in bf16, else in fp32.
 
     Raises:
         ValueError: there are more positions or wider heads than the kernel can take.
@@ -81,7 +81,7 @@ def attend(made: Made, heads: int, causal: bool) -> Weighted:
 def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of the last positions alone, with its gradient; see `attend`.
 
-    `query` has the queries of the last positions, `made` the keys and values of all positions side by side.
+    `query` has the queries of the last positions, and `made` has the concatenated keys and values of all positions.
     """
     _check(made.shape[1], query.shape[2] // heads)
     weighted: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]

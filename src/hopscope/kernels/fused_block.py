@@ -27,13 +27,13 @@ _PANEL = 64
 """Number of rows of a linear map that are prepared together."""
 
 _AT_ONCE = {"fp32": 128 * 1024, "bf16": 128 * 1024, "tiles": 256 * 1024}
-"""Bytes of the widest rows of the sequences that are computed together. With their other data, these rows fill a
-second-level cache, which is twice as large on processors with tiles."""
+"""Size in bytes of the widest activations of the sequences that are computed together. With the sequences' other data,
+these activations fill a second-level cache, which is twice as large on processors with tiles."""
 
 _MOST_AT_ONCE = 16
 
 _TILES = 32
-"""Number of rows in two adjacent tiles, and in a tile that is summed over its rows."""
+"""Number of rows that two adjacent tiles hold, and that one tile holds if a product sums over rows."""
 
 _PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
 
@@ -65,7 +65,7 @@ class BlockParts(NamedTuple):
 
 @cache
 def available(precision: Precision) -> bool:
-    """Return whether this machine can run the kernel, and, for bf16, whether bf16 is faster than fp32."""
+    """Return whether this machine can run the kernel in a precision and, for bf16, is faster in bf16 than in fp32."""
     return (precision == "fp32" or bf16_unit("cpu") is not None) and _functions(_kind(precision)) is not None
 
 
@@ -140,16 +140,16 @@ class _Sized(NamedTuple):
     words: int
     """Size of one model's prepared maps in 32-bit words."""
     sums: int
-    """Total size of all gradients of one model, in numbers."""
+    """Number of values in all gradients of one model."""
     narrow: int
-    """Size of a panel of rows of the widest map, in numbers."""
+    """Number of values in a panel of rows of the widest map."""
     room: int
     """Bytes of scratch memory for all threads."""
 
 
 def keeps_products(precision: Precision) -> bool:
     """Return whether queries, keys, values and an MLP's hidden activations are kept for the backward pass. With tiles,
-    to compute them again is faster than to read them from memory."""
+    recomputing them is faster than reading them from memory."""
     return _kind(precision) != "tiles"
 
 

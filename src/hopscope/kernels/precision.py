@@ -19,8 +19,8 @@ _CPUINFO = Path("/proc/cpuinfo")
 def bf16_unit(device: str) -> str | None:
     """Return the hardware unit of a device that computes products faster in bf16 than in fp32; None without one.
 
-    On Intel processors, only AMX does. Their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s
-    on a core with AVX10.1 and hidden AMX), AMD's at twice the rate. Without either unit, bf16 is many times slower.
+    On Intel processors, only AMX is faster: AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s on
+    a core with AVX10.1 and hidden AMX). On AMD, its rate is twice that of fp32. Without these units, bf16 is slow.
     """
     kind = torch.device(device).type
     if kind == "cuda":

@@ -17,7 +17,7 @@ from torch import Tensor
 from hopscope.kernels.precision import has_avx512, is_intel
 
 _SMALL = 2**20
-"""Number of multiplications below which MKL is as fast."""
+"""Number of multiplications below which MKL is as fast as oneDNN."""
 
 _PIECES = 16
 """The largest number of pieces into which rows are split."""

@@ -52,14 +52,14 @@ class FastBlock(Block):
     """Whether `kernels/attention.py` computes attention when no hook needs the pattern."""
 
     whole: Precision | None = None
-    """The precision in which `fused_block.py` computes the whole block, if it supports the sizes and no hooks are used;
-    None for never."""
+    """The precision in which `fused_block.py` computes the whole block, provided that the kernel supports its sizes and
+    no hooks are used. None if the kernel is never used."""
 
     present: Present | None = None
     """The heads to compute, if all other heads write nothing; None for all heads."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a copy. Its weights' count of writes starts at 0, so a `present` that has a count is dropped."""
+        """Restore a copy. Writes to a copy's weights are counted from 0, so `present` is dropped if it has a count."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self.present is not None and self.present.version is not None:
             self.present = None
@@ -132,8 +132,8 @@ class FastBlock(Block):
         )
 
     def _fixed(self, hooks: Hooks, rows: Flat) -> FixedRows | None:
-        """Return the rows that hooks replace, if `fused_attention` can replace them: fp32 on a CPU, one model, no
-        gradients. None if not."""
+        """Return the rows that hooks replace, or None if `fused_attention` cannot replace them. It can do so for one
+        model in fp32 on a CPU, without gradients."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
         if not plain or torch.is_grad_enabled() or not fused_attention.available():
             return None
@@ -304,8 +304,8 @@ def _gelu(x: Flat) -> Flat:
 
 
 class _AddBias(torch.autograd.Function):
-    """x + bias, where the bias's gradient is a product with ones: compiled for a CPU, a sum over rows would miss every
-    cache."""
+    """Compute x + bias. The bias's gradient is computed as a product with ones, since a sum over rows, compiled for a
+    CPU, would miss every cache."""
 
     generate_vmap_rule = True
 

@@ -121,7 +121,7 @@ class HookedModel(ABC):
         hooks: Hooks | None = None,
         reads: int | None = None,
     ) -> Queried:
-        """Take the stream that enters layer `start` through the layers before `stop`; None for all further layers.
+        """Return the stream before layer `stop` (None: after the last layer), given the stream before layer `start`.
 
         Layers count from 0. `reads` is the number of last positions at which the model's last block is computed; None
         for all positions.
@@ -130,7 +130,7 @@ class HookedModel(ABC):
 
     @abstractmethod
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
-        """Take the stream through the given layers, see `run`."""
+        """Run the given layers on the stream; see `run`."""
 
     def patterns(self, inputs: Any) -> list[Pattern]:
         """Return the attention pattern of every layer, with all positions as queries."""
@@ -172,11 +172,11 @@ def reach_beside(
     others: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
     read: Callable[[Stream], Queried] = lambda x: x,
 ) -> float:
-    """Return how much positions depend on each other when every position attends only to itself, e.g. through a
-    convolution or an attention without hooks.
+    """Return how much positions affect each other, e.g. by a convolution, if every position attends only to itself.
 
-    Every second position of `inputs` is replaced by that of `others`. The result is the largest change in `read` of the
-    stream after the last block, relative to the largest value (at least 1).
+    A mixed sequence takes every second position from `others` and the rest from `inputs`. At each position, `read` of
+    the stream after the last block is compared with that of the unmixed sequence with the same input there. The result
+    is the largest difference, relative to the largest value (at least 1).
     """
     second = torch.arange(inputs.shape[1], device=inputs.device) % 2 == 1
     mixed = torch.where(second.view(-1, *[1] * (inputs.ndim - 2)), others, inputs)

@@ -18,8 +18,8 @@ class RoleMaps:
     """Mean attention by role, of every layer and head.
 
     Attributes:
-        same: mean weight that a position of the query role puts on the position of the key role in its own chain, over
-            the positions whose chain has the key role and which may attend to it.
+        same: mean weight that a position of the query role puts on the position of the key role in its own chain.
+            Positions that have no such key, or may not attend to it, do not count.
         other: mean total weight on all positions of the key role in other chains. The `same` and `other` of a query
             role sum to 1 if every chain has every role.
         expected: mean weight of a single key by its relation to the query, over the pairs in which the query may attend
@@ -83,7 +83,7 @@ class Sequences(Protocol):
         """The position of every role of every chain; -1 if a chain lacks the role."""
 
     def __getitem__(self, index: slice) -> Sequences:
-        """A part of the sequences."""
+        """Return the sequences in this slice."""
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,11 @@ class Present(NamedTuple):
     columns: Int[Tensor, " inner"]
     """The columns of these heads in queries, keys and values, head after head."""
     version: int | None = None
-    """torch's count of writes to the output weights at which `heads` is valid; None if it is always valid."""
+    """torch's count of writes to the output weights for which `heads` is valid; None if `heads` is always valid."""
 
     @classmethod
     def of(cls, attention: Attention, heads: Bool[Tensor, " head"]) -> Present:
-        """Return the heads that are True in `heads`, always valid."""
+        """Return the heads that are True in `heads`; the result does not expire when weights are written to."""
         columns = heads.repeat_interleave(attention.d_head).nonzero().flatten()
         return cls(tuple(heads.nonzero().flatten().tolist()), columns.to(attention.out.weight.device))
 

@@ -112,12 +112,12 @@ class TorchModule(HookedModel):
             inputs: the inputs for the check, vectors or tokens.
             d_output: the width that answers must have; None for any width.
             reads: number of last positions at which answers are read.
-            causal: whether a position must attend only to itself and earlier positions.
+            causal: whether positions must not attend to later positions.
 
         Raises:
-            InputError: `module` is not a module with such inputs and answers, the parts do not give the same answers,
-                a pattern does not pass through its module, blocks differ in their number of heads, positions attend to
-                later positions although `causal` is true, or positions affect each other outside the patterns.
+            InputError: `module` is not a module that maps `inputs` to such answers, the parts do not give the module's
+                answers, a pattern does not pass through its module, blocks have different numbers of heads, a position
+                attends to a later position although `causal` is true, or positions affect each other outside patterns.
         """
         check_type("module", module, nn.Module, "a torch.nn.Module")
         if not callable(parts) or not callable(untrain or parts):

@@ -36,12 +36,12 @@ class Prompt:
     Attributes:
         prompt: the exact text that the model reads, without a chat template.
         roles: start and end (excluded) of the characters of each role; the last token that covers them has the role.
-        answers: the acceptable answers; a space is inserted if the prompt ends and the answer begins with a letter or
-            digit.
+        answers: the acceptable answers. A space is inserted before an answer if the prompt ends with a letter or digit
+            and the answer begins with one.
         right: index of the right answer in `answers`, from 0.
         counterfactual: a minimally different prompt in which the right answer is no longer right.
-        other_chains: in a prompt of several chains, the `roles` of each chain that is not asked for, without the roles
-            that only the chain asked for has, such as those of the question.
+        other_chains: in a prompt of several chains, the `roles` of each chain that is not asked for. Roles that only
+            the chain asked for has, such as those of the question, are left out.
     """
 
     prompt: str
@@ -80,7 +80,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class PromptRoles(Problem):
-    """A task of your own as circuits record it: its name, the names of its roles (the last is answered), its chains."""
+    """A task of your own, as circuits record it: its name, role names (the answer follows the last role) and chains."""
 
     task: str
     names: tuple[str, ...]
@@ -172,7 +172,7 @@ class PromptTask:
 
     @cached_property
     def problem(self) -> PromptRoles:
-        """The roles: yours in order of position, `text`, and last your role that ends every prompt, else `answer`."""
+        """The roles in order of position, `text`, and the final role: the role that ends every prompt or `answer`."""
         first = self.prompts[0].roles
         final = next((role for role in first if all(p.roles[role][1] == len(p.prompt) for p in self.prompts)), ANSWER)
         where = {role: sum(prompt.roles[role][0] for prompt in self.prompts) for role in first if role != final}
@@ -273,7 +273,7 @@ def ioi(count: int = 512, seed: int = 0) -> PromptTask:
 
 
 def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) -> PromptTask:
-    """Random words, then the same words again: which word followed the last word before? Words are single tokens.
+    """Repeated random words: which word followed the last word when it first occurred? Words are single tokens.
 
     Roles: A1 and B1 are the first occurrence of the pair, A2 is the last token, and `before` and `before2` are the
     words before A1 and A2.
@@ -296,10 +296,10 @@ def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) 
 
 
 def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
-    """Equations as code (`hs.text`) below a comment, since heads rest at the first token.
+    """Equations as code (`hs.text`), after a comment, because heads that rest attend to the first token.
 
-    Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`. A link
-    between two symbols has a role only before a number, since a letter's token begins with a space.
+    Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`. The link
+    between two symbols has a role only if the second is a number, since the token of a letter includes the space.
     """
     above, names = "# Python\n", text_role_names(hops)
     linked = {f"x{hop}=" for hop in range(hops - 1)}
@@ -319,7 +319,7 @@ def code_chains(tokenizer: Any, count: int = 512, seed: int = 0, hops: int = 1) 
     """The prompts of `code` with roles in the lines of all chains, not only of the chain asked for.
 
     Roles: those of `code` and, in each line, the equals sign (`x0=` after x0) and the space before the value (`x1-1`
-    before x1), each only if one of the tokenizer's tokens ends there.
+    before x1). The equals sign and the space have a role only if a token ends there.
     """
     check_fast(tokenizer)
     names = text_role_names(hops)

@@ -190,7 +190,7 @@ class RetrievalProblem(Problem):
 
 
 def _order(order: Any, hops: int) -> str:
-    """Return an order, given as text or a list, as its name if it has one, else as pair numbers with commas."""
+    """Return the name of an order that is given as text or a list, or else its pair numbers, separated by commas."""
     if isinstance(order, str) and order in NAMED_ORDERS:
         return order
     text = ",".join(map(str, order)) if isinstance(order, list | tuple) else order

@@ -70,8 +70,8 @@ def _holders(place: Int[Tensor, "*batch chain role"]) -> Int[Tensor, "*batch pos
 def places(problem: RetrievalProblem, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
     """Return the position of every role of every chain.
 
-    `order` holds the rank of each chain in each block, a permutation per block. Its blocks are those of pair 1, ...,
-    pair D, then the block of queries, whatever their order in the sequence.
+    `order` has a permutation for each block: the rank of every chain in the block. The blocks in `order` are those of
+    pairs 1 ... D, then that of the queries; the sequence can have another order.
     """
     hops, chains = problem.hops, problem.chains
     starts = [2 * chains * problem.blocks.index(role // 2 + 1) + role % 2 for role in range(2 * hops)]

@@ -59,7 +59,7 @@ def _supplier(scene: Scene, holdings: tuple[int, ...], position: int, missing: i
 
 
 def _match(scene: Scene, shared: int, position: int, key: int) -> int:
-    """Return, as a set, the shared piece that is cheapest to have: ideally, both positions start with it."""
+    """Return a set of one shared piece, preferably one that both positions, or else one, hold from the start."""
     start = (scene.holdings[position], scene.holdings[key])
     return 1 << max(members(shared), key=lambda piece: sum(holding >> piece & 1 for holding in start))
 

@@ -80,7 +80,7 @@ def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> 
 
 
 def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False, head_a_row: bool = False) -> int:
-    """Return the exact minimum to answer with x{hop} of a longer chain; only pairs up to `hop` matter."""
+    """Return the exact minimum number of layers to answer with x{hop}; pairs after pair `hop` do not matter."""
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)
@@ -116,7 +116,7 @@ def best_order(hops: int) -> tuple[int, ...]:
 
 
 def _ordered(stretch: Sequence[int], mirrored: bool = False) -> list[int]:
-    """Return the best order of a stretch of pairs; `stretch` begins at the end next to the asker."""
+    """Return the best order of a stretch of pairs; the first pair of `stretch` is the one nearest to the asker."""
     if not stretch:
         return []
     rest = len(stretch) - 1

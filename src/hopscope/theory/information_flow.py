@@ -7,7 +7,7 @@ With any number of heads, a position can attend to all positions that it shares 
 hurts. The simulation is therefore exact: no schedule of t layers can give a position a piece of information that the
 position does not hold after layer t of the simulation.
 
-*A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to every
+With `head_a_row`, rule 1 is relaxed: a position that shares something with one position of a row can attend to every
 position of the row. Real heads can do this if a layer has one head for each row of a block; each head attends to its
 row unless it finds a match elsewhere (docs/theory.md, Theorem 7).
 """

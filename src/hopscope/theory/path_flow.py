@@ -84,7 +84,7 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
     Heads, masks and block orders do not matter, since the paths say which positions attend to which.
 
     Raises:
-        InputError: `hops` is below 1 or more than memory holds, an item is not an `AttentionPath`, a layer is below 0,
+        InputError: `hops` is below 1 or too large for memory, an item is not an `AttentionPath`, a layer is below 0,
             or a role is unknown.
     """
     paths = list(paths) if isinstance(paths, Iterable) else [paths]
@@ -119,8 +119,8 @@ def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
     A jump is a path between two pairs; paths from or to the query do not count.
 
     - `serial`: there are no jumps; the query alone walks the chain.
-    - `line by line`: a pair jumps to its neighbour after the neighbour has jumped, which adds one pair to what the
-      better informed of the two knew; and the circuit has more layers than doubling needs in any order (Theorem 4).
+    - `line by line`: the circuit has more layers than doubling needs in any order (Theorem 4). A pair jumps to its
+      neighbour after the neighbour has jumped, and the two together know one symbol more than the better informed did.
     - `doubling`: pairs jump in another way; a retrieval step that reads a pair after its jump covers several hops.
     - `none`: there are no paths. `not asked`: the task has no chains.
     """

@@ -116,7 +116,7 @@ def role_at(i: int, hops: int) -> int:
 
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
-    """Return the position of a chain's role without shuffling, which does not change what positions can see."""
+    """Return the position of a chain's role before shuffling; shuffling does not change what positions can see."""
     if role == query_role(problem.hops):
         return role * problem.chains + chain
     pair, member = divmod(role, 2)

@@ -26,7 +26,7 @@ _SEQUENCES_AT_ONCE = {"cpu": 1024, "cuda": 2**16}
 
 
 class Data:
-    """Batches [model, batch, ...] of an ensemble, generated on its device. A model gets the same data alone."""
+    """Batches [model, batch, ...] of an ensemble, generated on its device; a model trained alone gets the same data."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], device: str = "cpu") -> None:
         self.recipe, self.seeds, self.device = recipe, tuple(seeds), device

@@ -211,7 +211,7 @@ class EnsemblePart:
 
     @torch.no_grad()
     def remove_others(self, left: Left) -> None:
-        """Prune all heads outside `left`: set their output weights and moments to zero, where they stay."""
+        """Prune all heads outside `left`: set their output weights and moments to zero, which later updates keep."""
         self.compute_only(left)
         _scale(left, self._outs)
         for moment in MOMENTS:

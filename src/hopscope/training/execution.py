@@ -29,7 +29,7 @@ _POSITIONS_AT_ONCE = 16_384
 """Largest number of positions, over all models, that a CPU computes together, so that activations fit into caches."""
 
 _WORTH_COMPILING = 5e14
-"""Number of operations above which compiling, which takes a minute, saves time: a fifth to a third of the run."""
+"""Number of operations above which compiling, which takes a minute, shortens a run (by a fifth to a third)."""
 
 
 @dataclass(frozen=True)

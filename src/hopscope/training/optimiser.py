@@ -128,8 +128,8 @@ class CudaGraph:
     """Work recorded as a CUDA graph, to be replayed on the current contents of the same tensors. Recording runs the
     work, then restores the tensors in `changed`.
 
-    An update of small models consists of a thousand kernels. To launch them one by one takes ten times as long as to
-    run them.
+    An update of small models consists of a thousand kernels. Launching them one by one takes ten times as long as
+    running them.
     """
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], device: torch.device) -> None:

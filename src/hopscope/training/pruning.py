@@ -46,8 +46,9 @@ def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share:
 def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float = COST) -> Left:
     """Return the heads that are left after one round of pruning, for each model separately.
 
-    Heads are removed in the order in which each head alone raises the loss least, as long as removing them all together
-    raises the loss by at most `cost`. `losses_with` computes the loss with only the given heads. NaN is too high.
+    Heads are removed in turn, first the head whose removal alone raises the loss least. Removal stops when all removed
+    heads together would raise the loss by more than `cost`, or make it NaN. `losses_with` computes the loss with only
+    the given heads.
     """
     most = losses_with(left) + cost
     order = _alone(left, losses_with).flatten(1).argsort(dim=1, stable=True)

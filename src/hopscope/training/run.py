@@ -269,7 +269,7 @@ class RunFolder:
         return transformer.requires_grad_(False)
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:
-        """Save the weights after `step` updates, all but the last in the recipe's `checkpoint_precision`."""
+        """Save the weights after `step` updates, in the recipe's `checkpoint_precision` unless `last` is set."""
         if self.recipe.checkpoint_precision == "bf16" and not last:
             weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
         save_tensors(self.checkpoint_path(step), weights, step, self.hash)

@@ -26,7 +26,7 @@ _HELD_OUT_AT_ONCE = 64
 """Number of held-out sequences that a CPU evaluates together, so that their activations fit into its caches."""
 
 _SINCE_ROW, _LEFT = "losses since the last row", "heads that are left"
-"""Keys in a saved state, if the run was stopped between two rows of metrics, and if it prunes heads."""
+"""Keys in a saved state; the first is there if a run stops between two rows of metrics, the second if it prunes."""
 
 
 @dataclass(frozen=True)

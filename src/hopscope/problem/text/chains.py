@@ -107,12 +107,12 @@ class ChainFormulation(Formulation[Chains]):
         return Wording(facts, question, latent.words[0][path[-1]], tuple(acceptable), asked)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """A guess without reading one level is at chance, since the bijections are independent and uniform."""
+        """Without one of the levels, no guess beats chance, since the bijections are independent and uniform."""
         return {"any one level unread": 1 / chains}
 
 
 class Equations(ChainFormulation):
-    """D blocks of equations (Appendix A.1). D counts the block of numbers too."""
+    """D blocks of equations (Appendix A.1), including the block that gives variables their numbers."""
 
     name = "equations"
     paper_hops = 5
@@ -143,7 +143,7 @@ _PEOPLE, _CITIES = (tuple(words.split()) for words in _NAMES)
 
 
 class LivesWith(ChainFormulation):
-    """D blocks of people (Appendix A.2); the first block's people name their cities."""
+    """D blocks of lines about people (Appendix A.2); lines of one block name a city, all others name another person."""
 
     name = "lives-with"
     paper_hops = 5

@@ -15,9 +15,9 @@ _FUNCTIONS, _ALIASES, _VARIABLES = "abcd", "efgh", "ijkl"
 
 @dataclass(frozen=True)
 class Applications(Latent):
-    """The values of functions a..d at 0..3, the function that each alias e..h names, the number of each variable i..l.
+    """The values of functions a..d at 0..3, the functions that aliases e..h name, and the numbers of variables i..l.
 
-    The question applies the alias of number `alias` to the variable of number `variable`.
+    The question applies alias number `alias` to variable number `variable`, both counted from 0.
     """
 
     tables: tuple[tuple[int, ...], ...]
@@ -178,5 +178,5 @@ class Relatives(Formulation[Families]):
         return Wording([*homes, *kin, *rules, *jobs], question, answer, _COUNTRIES, lines)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """A person has four relatives; even without reading families, a relation separates women from men."""
+        """Without jobs or rules, a guess is one of four relatives; without families, one of the eight women or men."""
         return {"jobs unread": 1 / 4, "rules unread": 1 / 4, "families unread": 1 / 8, "homes unread": 1 / 16}

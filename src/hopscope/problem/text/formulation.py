@@ -69,14 +69,14 @@ class Extensions:
 
 
 def digest(*address: str | int) -> str:
-    """Return the SHA-256 of an address in hexadecimal. A character that no part contains joins the parts."""
+    """Return the SHA-256 of an address in hexadecimal; a character that no part contains is put between its parts."""
     return hashlib.sha256("\x1f".join(str(part) for part in address).encode()).hexdigest()
 
 
 class Draw:
     """A stream of random numbers that depends only on its address.
 
-    All draws use `uniform`, whose numbers in [0, 1) are the only ones that Python promises to keep across versions.
+    All draws use `uniform`, which gives numbers in [0, 1): Python keeps only these numbers the same in all versions.
     """
 
     def __init__(self, *address: str | int) -> None:
@@ -123,7 +123,7 @@ class Line(NamedTuple):
             `problem.roles`. Conditional formulations name roles by the symbol: `person>` is a key, `>job` a value and
             `person?` the query.
         lookup: the retrieval step that reads this line, counted from 1 at the question; 0 for the question.
-        chain: the chain of the line, numbered by the symbol that asks for the chain; None if there is no chain.
+        chain: number of the line's chain, i.e. the index of the symbol that asks for the chain; None without a chain.
     """
 
     pieces: tuple[str, ...]
@@ -197,7 +197,7 @@ class Formulation(ABC, Generic[L]):
 
     @property
     def task(self) -> str:
-        """The name as an identifier."""
+        """The name with `_` for `-`, as an identifier."""
         return self.name.replace("-", "_")
 
     def check(self, hops: int, chains: int, extensions: Extensions) -> None:
@@ -216,7 +216,7 @@ class Formulation(ABC, Generic[L]):
             )
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Raise an `InputError` for a size that does not fit, by default any but the published size."""
+        """Raise an `InputError` if a size does not fit; unless overridden, only the published size fits."""
         for name, fixed, value in (("hops", self.paper_hops, hops), ("chains", PAPER_CHAINS, chains)):
             if value != fixed:
                 raise InputError(f"{name} is {fixed} for {self.name}, whose words are fixed, got {value}; leave it out")
@@ -231,4 +231,4 @@ class Formulation(ABC, Generic[L]):
 
     @abstractmethod
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """Return the accuracy of the best guess without reading certain lines, by the kind of lines not read."""
+        """Return, for each kind of line, the accuracy of the best guess that does not read lines of that kind."""

@@ -91,7 +91,7 @@ class Question:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The index of the character of the prompt at which each fact begins, in every copy, and last the question."""
+        """The index in the prompt of the first character of each fact, in every copy, and then of the question."""
         return tuple(accumulate((len(line.text) + 1 for line in self._lines[:-1]), initial=len(self._before)))
 
     @cached_property
@@ -123,7 +123,7 @@ class Question:
 
     @property
     def floors(self) -> dict[str, float]:
-        """Accuracy of the best guess without reading certain lines, by the kind of lines that are not read."""
+        """For each kind of line, the accuracy of the best guess that does not read lines of that kind."""
         return dict(FORMULATIONS[self.formulation].floors(self.chains, self.extensions))
 
     @property
@@ -133,7 +133,7 @@ class Question:
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """The line numbers, from 1 in the first copy, of the facts that lead to the answer, in retrieval order."""
+        """Line numbers, from 1 in the first copy of the facts, of those that lead to the answer, in retrieval order."""
         return tuple(self.latent.order.index(line) + 1 for line in self._wording.asked)
 
     def mentions(self) -> list[Mention]:
@@ -172,7 +172,7 @@ def question(
     chains: int = PAPER_CHAINS,
     extensions: Extensions | None = None,
 ) -> Question:
-    """Return question number `index`, from 0, of the list that `questions` returns; other arguments are the same."""
+    """Return question number `index` (from 0) of the list that `questions` returns for the same other arguments."""
     form, extensions = formulation(name), Extensions() if extensions is None else extensions
     hops = form.paper_hops if hops is None else hops
     form.check(hops, chains, extensions)

@@ -28,7 +28,7 @@ class Tokens:
     Attributes:
         ids, role: the tokens and the role number of each token. If all acceptable answers begin with the same tokens,
             such as a space, these tokens are included.
-        chain: the chain of every token, numbered by the symbol that asks for the chain; -1 for `text`.
+        chain: the number of every token's chain, as in `Line.chain`; -1 for `text`.
         line: the number of the fact in which every token ends, in text order from 1; 0 outside facts.
         candidates: for every acceptable answer, the first token in which it differs from the other answers.
         right: index of the right answer among the candidates.
@@ -51,7 +51,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
     Raises:
         InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets or
-            does not cover the question (see `written`), or one token does not tell the answers apart.
+            does not cover the question (see `written`), or two answers cannot be told apart by one token.
     """
     if not isinstance(question.latent, Chains):
         raise InputError(f"{question.formulation} has no chains; circuits need equations, lives-with or kingdoms")
@@ -91,13 +91,13 @@ def check_fast(tokenizer: Any) -> None:
 def answer_tokens(
     ids: list[int], answers: Mapping[str, str], tokenizer: Any, template: bool, which: str
 ) -> tuple[list[int], tuple[int, ...]]:
-    """Return a text's tokens and the tokens that begin all answers, and the first distinct token of each answer.
+    """Return a text's tokens, followed by those that begin all answers, and the first distinct token of each answer.
 
     `answers` maps each answer to the text followed by that answer, `template` says whether the text went through a chat
     template, and `which` describes the text in messages.
 
     Raises:
-        InputError: an answer changes the tokens of the text, or one token does not tell two answers apart.
+        InputError: an answer changes the tokens of the text, or two answers cannot be told apart by one token.
     """
     read = {answer: encode(text, tokenizer, template)[0] for answer, text in answers.items()}
     for answer, found in read.items():

@@ -38,7 +38,7 @@ def causal_program(problem: RetrievalProblem) -> LayerProgram:
 
 
 def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
-    """Return the head of a layer after the first: it appends the stretch that starts where a position's own ends."""
+    """Return the head of a layer after the first; it appends the stretch that starts at a position's last symbol."""
     hops, last = problem.hops, f"next{held - 1}"
     copies = [(f"next{n}", f"next{held + n}") for n in range(held) if held + n <= hops]
     attends = {second_member(k): second_member(k + held) for k in range(1, hops - held + 1)}

@@ -151,7 +151,7 @@ def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slic
 
 
 def _width(program: LayerProgram, head: Head) -> int:
-    """Return the width that a head needs: the larger of the numbers of values that it compares and copies."""
+    """Return the width that a head needs: the number of values that it compares or copies, whichever is larger."""
     compared = sum(term.key_map.shape[1] for term in head.terms)
     return max(compared, sum(program.slots[source] for source, _ in head.copies))
 
@@ -171,9 +171,9 @@ def same_code(problem: RetrievalProblem, query: str, key: str, strength: float, 
 
 
 def earlier(problem: RetrievalProblem, key: str, per_token: float) -> Term:
-    """Return a term that prefers earlier keys by about `per_token` for each token.
+    """Return a term whose score falls by about `per_token` from each token to the next, so that earlier keys win.
 
-    The slowest sine is almost a straight line if the sequence is not longer than the base of the code.
+    It uses the slowest sine of the code, which is almost a straight line if the sequence is not longer than `base`.
     """
     slowest = float(_frequencies(problem)[-1])
     middle = slowest * (problem.sequence_length - 1) / 2

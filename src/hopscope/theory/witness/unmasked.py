@@ -1,4 +1,4 @@
-"""Both directions by hand: D hops without a mask in ceil(log3(4D + 1)) layers of two heads.
+"""Rays in both directions, without a mask: D hops in ceil(log3(4D + 1)) layers of two heads.
 
 Without a mask, the chain is a path s0, s1, ..., s{2D} that can be walked both ways; its edges are alternately symbols
 and places. A position does not know in which direction the query is, but it can tell its two directions apart: one
@@ -84,7 +84,7 @@ def _attends(hops: int, ray: str, distance: int) -> dict[int, int]:
 
 
 def _mirrored(i: int, last: int) -> int:
-    """Return the position in 0 ... `last` that `i` becomes if the path is reflected at both ends."""
+    """Return the position in 0 ... `last` to which reflections at both ends of the path take `i`."""
     i %= 2 * (last + 1)
     return min(i, 2 * last + 1 - i)
 
