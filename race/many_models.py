@@ -183,7 +183,7 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, p
 
 
 def race(racers: dict[str, Step], data: Data, seconds: float, check: int, device: str) -> dict[str, dict[str, float]]:
-    """Compare the losses of all racers, then time the racers in turns. Racers that fail here are named and left out."""
+    """Compare the losses of all racers, then time the racers in turns. Racers that fail are named and left out."""
     worst: dict[str, float] = dict.fromkeys(racers, 0.0)
     for number in range(check):
         batch, losses = data.training(number), dict[str, list[float]]()

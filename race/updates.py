@@ -2,9 +2,9 @@
 
     python race/updates.py --recipe sweep --models 1,2,4 [--layers 8] [--device cuda] [--json]
 
-On a GPU, updates are launched one by one by torch alone, as one CUDA graph, and as a graph of compiled blocks. On a
-CPU, they are launched as hopscope chooses on this machine, and by torch alone. Data are made before the clock starts.
-Compiling and recording are timed separately.
+On a GPU, updates are timed in three ways: by torch alone, which launches operations one by one; as one CUDA graph; and
+as a graph of compiled blocks. On a CPU, they are timed in two ways: as hopscope chooses on this machine, and by torch
+alone. Data are made before the clock starts. Compiling and recording are timed separately.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Dress:
     least_hops: int = 1
 
     def file(self, runs: Path, hops: int) -> Path:
-        """Return the path of the dress's records at a D, which has one line per question."""
+        """Return the path of the records of this dress at one D. The file has one line per question."""
         return runs / f"{self.name.replace(' ', '-').replace(chr(39), '')}-{hops}.jsonl"
 
 
@@ -72,7 +72,7 @@ def with_comments(question: Question) -> str:
 
 
 def with_earlier_values(question: Question) -> str:
-    """Return the prompt with other numbers assigned first, to the letters whose facts give them a number.
+    """Return the prompt with lines before the facts that assign other numbers to the letters of level 1.
 
     As in Python, the last assignment to a letter counts.
     """
@@ -82,13 +82,13 @@ def with_earlier_values(question: Question) -> str:
 
 
 def earlier_value(latent: Any, number: int) -> str:
-    """Return the number that is first assigned to letter `number` of level 1, which is that of the next chain."""
+    """Return the number that is first assigned to letter `number` of level 1: the number of the next chain."""
     values = latent.words[0]
     return str(values[(latent.links[0][number] + 1) % len(values)])
 
 
 def with_dead_ends(question: Question) -> str:
-    """Return the prompt with one more letter per chain, which copies the chain's last letter and is never asked for."""
+    """Return the prompt with one more letter per chain. It copies the chain's last letter and is never asked for."""
     words = question.latent.words
     used = sum(map(len, words[1:]))
     more = zip(ascii_lowercase[used:], words[-1], strict=False)
@@ -96,7 +96,7 @@ def with_dead_ends(question: Question) -> str:
 
 
 def with_unequal_chains(question: Question) -> str:
-    """Return the prompt with the other chains cut short: their last letters get their numbers directly."""
+    """Return the prompt in which the last letter of every chain that is not asked for gets its number directly."""
     latent = question.latent
     path = latent.path
     short = {
@@ -206,7 +206,7 @@ def ask(model: Path, runs: Path, count: int) -> None:
 
 
 def _record(question: Question, chance: dict[str, float], dress: Dress) -> dict[str, Any]:
-    """Return one question's record: whether its answer is likeliest, its share among the values, and P of each kind."""
+    """Return the record of one question, with the probability of each kind of next word."""
     kinds = dict.fromkeys(KINDS, 0.0)
     for word, probability in chance.items():
         kinds[_kind(word, question, dress)] += probability
@@ -245,10 +245,10 @@ class DressPoint:
         low, high: the 95% Wilson interval of `likeliest / n`.
         share: the mean of P(right answer) / P(any value in the text).
         guess: the `share` of a guess among the values.
-        lost: how many questions only the published dress gets right; None if the dress has other chains.
-        won: how many questions only this dress gets right; None if the dress has other chains.
+        lost: how many questions only the published dress gets right.
+        won: how many questions only this dress gets right.
         p: the p-value of McNemar's exact test between the two dresses, after Holm's correction over all dresses of this
-            D that have the same chains.
+            D with the same chains. It is None, as are `lost` and `won`, for the published dress and for other chains.
         kinds: the mean probability of each kind of next word.
     """
 

@@ -148,7 +148,7 @@ def paper(root: Path) -> Record:
     """Return the paper's claims with their two verdicts, and the final losses of models of the paper's recipe."""
     claims = read(root, "paper/claims.json")
     asked = {each["id"]: each for each in read(root, "language-models/claims.json") if each["share"]}
-    claims = [asked.get(each["id"], each) for each in claims]  # C14, of language models
+    claims = [asked.get(each["id"], each) for each in claims]  # C14, on language models
     models = read(root, "paper/summary.json")["models"]
     rows = [[each["id"], each["title"], each["as_the_paper"], _general(each)] for each in claims]
     deep = [each for each in models if each["curriculum"] and each["layers"] >= 5]

@@ -119,7 +119,7 @@ class PlacesResult:
 
 def standard(recipe: hs.Recipe) -> PlacesStudy:
     """Return the study of a recipe."""
-    longer = replace(recipe, steps=2 * recipe.steps, decay_fraction=recipe.decay_fraction / 2)  # the same decay
+    longer = replace(recipe, steps=2 * recipe.steps, decay_fraction=recipe.decay_fraction / 2)  # as many steps of decay
     return PlacesStudy(replace(longer, heads=16, head_dim=8))
 
 

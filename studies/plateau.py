@@ -33,7 +33,7 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 SAME = 0.8, 1.25
-"""Two times count as the same if their ratio is within these bounds, which are those of bioequivalence."""
+"""Two times count as the same if their ratio is within these bounds, as in tests of bioequivalence."""
 
 LEAST = 8
 """The fewest seeds per condition with which two times can be shown to be the same."""
@@ -82,8 +82,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "K/2": {"symbol_dim": 2, "position_dim": 4},
     "K/8": {"symbol_dim": 8, "position_dim": 4},
 }
-"""For each change, by name, the changed fields of the recipe or of the problem. If K changes, position codes keep their
-width."""
+"""The changed fields of the recipe or of the problem, by the name of the change. If K changes, position codes keep
+their width."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Moved:
 
 
 def compared(found: Conditions) -> list[Moved]:
-    """Compare every change with the unchanged recipe. Empty while the unchanged recipe has no finished seed."""
+    """Compare every change with the unchanged recipe. The list is empty while that recipe has no finished seed."""
     base, *changed = found.conditions
     pairs = [
         (condition, hops, times, unchanged)

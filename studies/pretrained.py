@@ -71,7 +71,7 @@ class KnownCircuit:
         return cls(group, circuit.verdict, circuit.layers, tuple(paths))
 
     def of_kind(self, kind: Kind) -> list[KnownPath]:
-        """Return its paths of a kind, by falling loss without them."""
+        """Return its paths of a kind, beginning with the path whose ablation costs most."""
         return sorted((path for path in self.paths if path.kind == kind), key=lambda path: -path.loss)
 
     def at(self, kind: Kind) -> int | None:
@@ -104,7 +104,7 @@ def _line(role: str) -> int | None:
 
 
 def compared(results: Path, pretrained: Sequence[tuple[str, hs.Circuit]]) -> list[KnownCircuit]:
-    """Return all circuits to compare: the given pretrained ones, those of transformers A to D, and our text models'."""
+    """Return the circuits to compare: of pretrained models, of transformers A to D, and of our own text models."""
     ours = {f"transformer {n.upper()}": results / "paper" / "transformers" / n / "circuit.json" for n in "abcd"}
     texts = map(hs.Circuit.load, sorted((results / "studies" / "text" / "circuits").glob("*.json")))
     found = [*pretrained, *((name, hs.Circuit.load(path)) for name, path in ours.items() if path.exists())]

@@ -192,7 +192,7 @@ def _costs(result: PruningResult) -> Judgement:
 
 
 def _rise(pairs: Sequence[tuple[CircuitSummary, CircuitSummary]]) -> str:
-    """Return, in words, how much the loss is higher when pruned than with all heads, and how many pairs diverged."""
+    """Return, in words, how much higher the loss is when pruned than with all heads, and how many pairs diverged."""
     rise = [pruned.loss - whole.loss for pruned, whole in pairs if pruned.loss is not None and whole.loss is not None]
     lost = f"{len(pairs) - len(rise)} diverged" if len(rise) < len(pairs) else ""
     if not rise:

@@ -41,10 +41,10 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 HALF = 0.5
-"""If the upper 95% bound on a share is below this, no model counts as saving two layers (rule 2)."""
+"""Rule 2 is confirmed only if the upper 95% bound on the share of models is below this."""
 
 SELDOM = 0.2
-"""If the upper 95% bound on a share is below this, no model counts as learning the hop (rule 1)."""
+"""Rule 1 is refuted only if the upper 95% bound on the share of models is below this."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class RowsStudy:
     Attributes:
         recipe: the recipe on which all conditions are based.
         chains: N, which is also the number of rows in a block.
-        shapes: hops and layers of each condition.
+        shapes: the number of hops and of layers of each condition.
         seeds: the seeds of every condition.
     """
 

@@ -67,7 +67,7 @@ ALONE: Mapping[str, Reading] = {
     "decay without norms and biases": {"decay_all": False},
 }
 """Queries and keys drawn at 0.42 start with the logits of scores divided by the root of 512, D's width, instead of the
-root of 16, the width of its heads. A later reading divides the scores to the end, which is not the same under Adam."""
+root of 16, the width of its heads. The last reading but one divides scores throughout, which differs under Adam."""
 
 READINGS: Mapping[str, Reading] = {
     DEFAULT: {},

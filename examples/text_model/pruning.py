@@ -31,7 +31,7 @@ def keep_only(model: Any, left: Left) -> None:
 
 
 def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
-    """Prune heads, the cheapest first, as long as all pruned heads together cost no more than `cost`.
+    """Prune heads, the cheapest first, as long as all pruned heads together raise the loss by at most `cost`.
 
     Args:
         model: the model to prune.

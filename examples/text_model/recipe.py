@@ -38,7 +38,7 @@ class TextModelRecipe:
         cut: how a line is cut into tokens: `line` for its name and the rest, `word` for its name, equals sign, value
             and line break.
         prune_every: the steps between two prunings of heads, rounded up to the next row of the history; 0 for none.
-            Heads are pruned if the model has answered well since the row before, and before the learning rate falls.
+            Heads are pruned only if the model has answered well since the row before, and before the rate falls.
         prune_cost: the nats by which the loss may rise at one pruning, for all heads that are pruned together.
         learned_above: the share of questions that the model must answer before heads are pruned.
         precision: the precision of products while training; weights stay in fp32. `bf16` takes two thirds of the time
@@ -92,7 +92,7 @@ class TextModelRecipe:
         """Return this recipe with other values.
 
         Raises:
-            InputError: a name is no field of the recipe, or a value is out of range.
+            InputError: a name is not a field of the recipe, or a value is out of range.
         """
         for name in changes:
             if name not in asdict(self):

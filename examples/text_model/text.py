@@ -30,7 +30,7 @@ WORDS = [END, UNKNOWN, "\n", ASK, INSTRUCT, f"{INSTRUCT}\n", *SYMBOLS, *(f" = {s
 TOKENS = {word: token for token, word in enumerate(WORDS)}
 NAMES = slice(TOKENS["0"], TOKENS["0"] + len(SYMBOLS))
 EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
-"""The two tokens of every symbol: `NAMES` for the symbol alone, `EQUALS` for the symbol behind an equals sign."""
+"""The two tokens of every symbol: `NAMES` for the symbol alone, `EQUALS` for the symbol after an equals sign."""
 ASKED = TOKENS[f"{INSTRUCT}\n"]
 """The last token of a question."""
 BREAK, LINK = TOKENS["\n"], len(WORDS)
@@ -56,7 +56,7 @@ def vocabulary(cut: Cut) -> list[str]:
 
 
 def make_tokenizer(cut: Cut = "line") -> Any:
-    """Return the tokenizer, a plain `tokenizers` file. Text that is not an equation becomes `<unknown>`."""
+    """Return the tokenizer, which saves as a plain `tokenizers` file. Text of other kinds becomes `<unknown>`."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import Fuse
     from tokenizers.models import WordLevel

@@ -75,7 +75,7 @@ class Unfinished:
         draft.replace(self._tensors)
 
     def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-        """Restore the state of the model and the optimizer, and return the history so far, empty for a new training.
+        """Restore the state of the model and the optimizer, and return the history so far (empty for a new training).
 
         Raises:
             InputError: the saved state is damaged, or belongs to another recipe.
