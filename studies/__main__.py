@@ -1,4 +1,4 @@
-"""`python -m studies NAME`: our own questions, asked with many models."""
+"""The command `python -m studies NAME`, which runs a study of our own questions with many models."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ EPILOG += f"  {'pretrained':<12} {(pretrained.__doc__ or '').splitlines()[0]} (r
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a study, or continue where it was stopped, and print its tables; returns the exit status."""
+    """Run a study, or continue where it stopped, and print its tables. Return the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["pretrained"]:
         return pretrained.main(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m studies",
-        description="Run a study, or continue where it was stopped, and print its tables. FOLDER gets its numbers and "
-        "verdicts as JSON and its figure; what it trains goes into FOLDER/runs.",
+        description="Run a study, or continue where it stopped, and print its tables. The numbers, the verdicts (JSON) "
+        "and the figure are stored in FOLDER. The trained models are stored in FOLDER/runs.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", choices=STUDIES, metavar="NAME")
-    parser.add_argument("folder", type=Path, nargs="?", help="runs/studies/NAME by default, or NAME-quick")
-    parser.add_argument("--quick", action="store_true", help="a few small models, as a trial")
-    parser.add_argument("--judge", action="store_true", help="train nothing; judge what is finished")
+    parser.add_argument("folder", type=Path, nargs="?", help="default: runs/studies/NAME, or NAME-quick with --quick")
+    parser.add_argument("--quick", action="store_true", help="train only a few small models, as a trial")
+    parser.add_argument("--judge", action="store_true", help="train nothing; judge the finished runs")
     parser.add_argument(
-        "--conditions", action="append", default=[], metavar="PATTERN", help="train only these, e.g. 'K/*'"
+        "--conditions", action="append", default=[], metavar="PATTERN", help="train only these conditions, e.g. 'K/*'"
     )
-    parser.add_argument("--workers", type=int, help="processes; by default one per core")
-    parser.add_argument("--device", help="the device to train on; a GPU if there is one")
+    parser.add_argument("--workers", type=int, help="number of processes (default: one per core)")
+    parser.add_argument("--device", help="device to train on (default: a GPU if available)")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    parser.add_argument("--json", action="store_true", help="print verdicts and numbers as JSON")
+    parser.add_argument("--json", action="store_true", help="print the verdicts and numbers as JSON")
     options = parser.parse_args(given)
     study, draw = STUDIES[options.name]
     folder = options.folder or Path("runs/studies") / (f"{options.name}-quick" if options.quick else options.name)

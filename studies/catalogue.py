@@ -1,4 +1,4 @@
-"""All studies, each with the function that draws what it found; None where nothing is drawn."""
+"""All studies, each with the function that draws its figure, or None if the study has no figure."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (calibration.STUDY, None),
     )
 }
-"""The studies by name, in the order in which docs/studies tells of them."""
+"""The studies by name, in the order in which `--help` lists them."""

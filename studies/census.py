@@ -1,31 +1,34 @@
 """Which circuits do models learn? A census of models of three hops, with three, four and six layers.
 
-Seventy seeds a depth by the laptop's recipe, each a run of its own. Once a model has learned, the heads that it can do
-without are pruned and its learning rate decays. The first twenty seeds with four layers are trained again, at the full
-rate, for three times the budget. The circuit of every model is searched for, down from the model and up from nothing.
-Models count that are below the loss threshold and have a circuit; a search with more than 64 rows left is given up.
+We train seventy seeds of the laptop's recipe at each depth, each seed in its own run. Once a model has learned, the
+heads that it does not need are pruned and its learning rate decays. The first twenty seeds with four layers are also
+trained a second time, at the full rate, for three times the budget. hopscope searches for the circuit of every model,
+both down from the model and up from no rows. A search with more than 64 rows left is given up. A model counts if its
+loss is below the loss threshold and it has a circuit.
 
-Rules, by depth:
+Rules for each depth:
 
-1. Most circuits are as small as theory allows: 2D paths with imposed patterns (the paper's Appendix E procedure). One
-   that is above the loss threshold is not.
-2. Most circuits double: positions on the way jump too, not the query alone.
+1. Most circuits are as small as theory allows: 2D paths with imposed patterns (the paper's Appendix E procedure). A
+   circuit above the loss threshold does not count as small.
+2. Most circuits double: positions on the way also jump, not only the query.
 3. The paper's "three circuits differ": most models share fewer retrieval steps beyond the first useful layer with the
-   other models of their depth, on average, than two searches of the model itself share.
+   other models of their depth, on average, than two searches of the same model share with each other.
 
-Confirmed: the lower 95% Clopper-Pearson bound on the share of models is above one half; for rule 3, also the whole 95%
-interval of the mean difference (Student's t) is above zero, since a search that mostly ends in one circuit, whichever
-the model, agrees with itself more often than with the mean of others. Refuted: the upper bound is below one half.
-Otherwise inconclusive.
+Confirmed: the lower 95% Clopper-Pearson bound on the share of models is above one half. Rule 3 also requires that the
+whole 95% interval of the mean difference (Student's t) is above zero, because a search that mostly ends in the same
+circuit for every model agrees with itself more often than with the mean of other models. Refuted: the upper bound is
+below one half. Otherwise inconclusive.
 
-4. Further training changes the number of paths. Confirmed: the two-sided sign test over seeds that changed gives p
-   below 5%. Refuted: it does not, and the 95% interval of the mean change (Student's t) lies within one path either
-   way, from ten seeds or more. Otherwise inconclusive.
-5. A certified model is content-based: no model with a certified circuit is position-based at any hop that it has
-   (`studies.tools.position_based`: rows of each pair are moved, in 128 sequences). Confirmed: none is, and the upper
-   95% Clopper-Pearson bound on how often one would be is below 10%. Refuted: one is. Otherwise inconclusive. Measured
-   on the models whose weights were still available: all that a test of the queries' patterns alone had found, and
-   others.
+Rules for all depths:
+
+4. Further training changes the number of paths. Confirmed: the two-sided sign test over the seeds that changed gives p
+   below 5%. Refuted: the test does not, there are ten seeds or more, and the 95% interval of the mean change (Student's
+   t) is within one path either way. Otherwise inconclusive.
+5. A certified model is content-based: no model with a certified circuit is position-based at any of its hops
+   (`studies.tools.position_based`: the rows of each pair are moved, in 128 sequences). Confirmed: none is, and the
+   upper 95% Clopper-Pearson bound on how often a model would be is below 10%. Refuted: a model is. Otherwise
+   inconclusive. We measured the models whose weights were still available: all models that an earlier test of the
+   queries' patterns alone had found, and other models.
 
     python -m studies census results/studies/census
 """
@@ -49,24 +52,24 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 LEAST = 10
-"""The fewest models by which the absence of a drift can be shown."""
+"""The fewest models that can show that the number of paths does not change."""
 
 SEQUENCES = 128
-"""Pairs of sequences of a position test."""
+"""The number of pairs of sequences in a position test."""
 
 
 @dataclass(frozen=True)
 class CensusStudy:
-    """What is trained and examined.
+    """The settings of the census.
 
     Attributes:
         recipe: the recipe of all models; its layers are varied.
         hops: D.
-        layers: the depths, in layers.
+        layers: the numbers of layers.
         seeds: the seeds of every depth.
-        further: how many of the seeds are trained further, at `further_layers`.
-        further_layers: the depth of the models that are trained further.
-        search: how circuits are searched for.
+        further: the number of seeds that are trained further.
+        further_layers: the number of layers of the models that are trained further.
+        search: the settings of the search for circuits.
     """
 
     recipe: hs.Recipe
@@ -87,12 +90,12 @@ class CensusStudy:
 
     @property
     def in_order(self) -> list[hs.Setup]:
-        """All runs, seed after seed, so that a census cut short is a smaller census."""
+        """All runs, seed by seed, so that a census that is cut short is a smaller census."""
         return sorted([*self.models, *self.trained_on], key=lambda setup: setup.seeds)
 
     @property
     def trained_on(self) -> list[hs.Setup]:
-        """The same seeds on the same data, trained longer; until the rate first decays they equal those of `models`."""
+        """Longer runs of the first seeds on the same data, equal to `models` until the learning rate first decays."""
         recipe = replace(
             self.recipe,
             layers=self.further_layers,
@@ -106,12 +109,12 @@ class CensusStudy:
 
 @dataclass(frozen=True)
 class CensusResult:
-    """What was found.
+    """The result of the census.
 
     Attributes:
         models: the models of the census.
         further: the models that were trained further.
-        places: the position tests of those models of the census whose weights were available.
+        places: the position tests of the models of the census whose weights were available.
     """
 
     models: tuple[CircuitSummary, ...]
@@ -120,34 +123,34 @@ class CensusResult:
 
     @property
     def depths(self) -> list[int]:
-        """Layers of the models, rising."""
+        """The numbers of layers of the models, in rising order."""
         return sorted({model.layers for model in self.models})
 
     def solved(self, layers: int) -> list[CircuitSummary]:
-        """The models of a depth that have a circuit."""
+        """Return the models with `layers` layers that have a circuit."""
         return [model for model in self.models if model.layers == layers and model.paths]
 
     @property
     def pairs(self) -> list[tuple[CircuitSummary, CircuitSummary]]:
-        """Pairs of a model and the same model trained further, where both have a circuit."""
+        """Pairs of a model and the same model after further training, if both have a circuit."""
         later = {(model.seed, model.layers): model for model in self.further if model.paths}
         both = [(model, later.get((model.seed, model.layers))) for model in self.models if model.paths]
         return [(model, further) for model, further in both if further]
 
 
 def standard(recipe: hs.Recipe) -> CensusStudy:
-    """The census of a recipe."""
+    """Return the census of a recipe."""
     return CensusStudy(recipe)
 
 
 def quick(recipe: hs.Recipe) -> CensusStudy:
-    """A tiny version that only shows that the study runs: models of one hop."""
+    """Return a tiny version with models of one hop, which only shows that the study runs."""
     recipe = replace(recipe, steps=240, decay_fraction=0.6)
     return CensusStudy(recipe, hops=1, layers=(2,), seeds=(0,), further=1, further_layers=2, search=HASTY)
 
 
 def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
-    """Train what is not trained yet, find the circuit of every model, and test whether it is position-based."""
+    """Train the missing models, find the circuit of every model, and test whether the model is position-based."""
     summaries = find_circuits(study.in_order, folder / "runs", work, study.search)
     found = {summary.model: summary for summary in summaries}
     models, further = (
@@ -161,7 +164,7 @@ def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
 
 
 def judge(result: CensusResult) -> list[Judgement]:
-    """Judge by the rules above: depth by depth, then the drift, then whether certified models are position-based."""
+    """Judge by the rules above: rules 1 to 3 for each depth, then rules 4 and 5."""
     found = []
     for layers in result.depths:
         models = result.solved(layers)
@@ -181,17 +184,17 @@ def judge(result: CensusResult) -> list[Judgement]:
 
 
 def _themselves(hypothesis: str, models: Sequence[CircuitSummary]) -> Judgement:
-    """Rule 3, for the models of one depth."""
+    """Judge rule 3 for the models of one depth."""
     pairs = zip(models, between(models), strict=False)
     more = [model.within - others for model, others in pairs if model.within is not None]
     most = most_of(hypothesis, [difference > 0 for difference in more])
     if most.verdict == "confirmed" and t_interval(more)[0] <= 0:
-        return replace(most, verdict="inconclusive", reason="on average they may not be")
+        return replace(most, verdict="inconclusive", reason="the mean difference is not clearly above zero")
     return most
 
 
 def _certified_position_based(result: CensusResult) -> Judgement:
-    """Rule 5."""
+    """Judge rule 5."""
     hypothesis = "no model with a certified circuit is position-based"
     certified = {model.model for model in result.models if model.certified}
     position_based = {
@@ -206,7 +209,7 @@ def _certified_position_based(result: CensusResult) -> Judgement:
 
 
 def _drift(pairs: Sequence[tuple[CircuitSummary, CircuitSummary]]) -> Judgement:
-    """Rule 4."""
+    """Judge rule 4."""
     hypothesis = "further training changes the number of paths"
     if not pairs:
         return Judgement(hypothesis, "not run")
@@ -224,7 +227,7 @@ def _drift(pairs: Sequence[tuple[CircuitSummary, CircuitSummary]]) -> Judgement:
 
 
 def table(result: CensusResult) -> str:
-    """A Markdown table with a column for each depth."""
+    """Return a Markdown table with a column for each depth."""
     depths = result.depths
     models = ["models", *(str(sum(model.layers == layers for model in result.models)) for layers in depths)]
     rows = rows_by_group([result.solved(layers) for layers in depths])
@@ -233,7 +236,7 @@ def table(result: CensusResult) -> str:
 
 STUDY = Study(
     "census",
-    "Which circuits do models learn, how alike, and do they change?",
+    "Which circuits do models learn, how similar are they, and do they change?",
     CensusResult,
     standard,
     quick,

@@ -1,14 +1,15 @@
 """How little curriculum is enough?
 
-The implicit curriculum gives a query a target for every hop of its chain. Here it has fewer: of three hops (four
-layers) and of four (five layers), each set of hops that contains the last one; of three hops, all of them with less
-weight on those before the last; and the last of three alone, with six layers, and with ten times the
-steps. Ten seeds a condition.
+The implicit curriculum gives a query a target for every hop of its chain. The conditions change that:
 
-Rule, for each condition: it is enough, that is, more than half of all seeds learn the last hop within the budget.
-Confirmed: the lower 95% Clopper-Pearson bound on their share is above one half. Refuted: the upper bound is below one
-half, and with every hop as target, the positive control with as many layers, the lower one is above. Otherwise
-inconclusive.
+- three hops (four layers) and four hops (five layers), for each set of target hops that contains the last hop;
+- three hops with all hops as targets, but with less weight on the hops before the last;
+- three hops with the last hop as the only target, with six layers or with ten times the steps.
+
+Each condition has ten seeds. Rule, for each condition: the condition is enough, that is, more than half of all seeds
+learn the last hop within the budget. Confirmed: the lower 95% Clopper-Pearson bound on the share of seeds that learn it
+is above one half. Refuted: the upper bound is below one half, and the lower bound is above one half for the positive
+control, which has every hop as a target and the same number of layers. Otherwise inconclusive.
 
     python -m studies curriculum results/studies/curriculum
 """
@@ -34,31 +35,31 @@ __all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "stand
 
 
 class _LessWeight(hs.TrainingHooks):
-    """Gives the hops before the last less weight in the training loss."""
+    """Training hooks that give the hops before the last hop less weight in the training loss."""
 
     weight: float
 
     def weigh(self, losses: Float[Tensor, "model hop"]) -> Float[Tensor, "model hop"]:
-        """Losses times their weights."""
+        """Return the losses multiplied by their weights."""
         weights = torch.full(losses.shape[1:], self.weight, device=losses.device)
         weights[-1] = 1.0
         return losses * weights
 
 
 class OneTenth(_LessWeight):
-    """A weight of 0.1."""
+    """Hooks with a weight of 0.1."""
 
     weight = 0.1
 
 
 class OneHundredth(_LessWeight):
-    """A weight of 0.01."""
+    """Hooks with a weight of 0.01."""
 
     weight = 0.01
 
 
 class OneThousandth(_LessWeight):
-    """A weight of 0.001."""
+    """Hooks with a weight of 0.001."""
 
     weight = 0.001
 
@@ -68,13 +69,13 @@ HOOKS = {hooks.weight: hooks for hooks in (OneTenth, OneHundredth, OneThousandth
 
 @dataclass(frozen=True)
 class CurriculumStudy:
-    """What is trained.
+    """The settings of the study.
 
     Attributes:
         recipe: the recipe of all conditions; its layers, weights of hops and steps are varied.
-        hops: the numbers of hops D of which every set is a target, with one layer more than theory asks for.
-        weights: weights of the hops before the last, which has 1, for the first D.
-        longer: how many times the steps a condition with the last hop alone gets.
+        hops: the values of D. All sets of target hops are trained with one layer more than theory asks for.
+        weights: for the first D, the weights of the hops before the last hop; the last hop has weight 1.
+        longer: the factor by which the steps of a condition with only the last hop are multiplied.
         seeds: the seeds of every condition.
     """
 
@@ -86,7 +87,7 @@ class CurriculumStudy:
 
     @property
     def conditions(self) -> list[hs.Setup]:
-        """The conditions: sets of hops, then weights, then what may replace a curriculum."""
+        """The conditions: sets of target hops, then weights, then more layers or steps instead of a curriculum."""
         first = self.hops[0]
         layers = hs.theory.depths(first).causal + 1
         recipe, every = replace(self.recipe, layers=layers), hs.RetrievalProblem(hops=first)
@@ -119,17 +120,17 @@ class CurriculumStudy:
 
 
 def standard(recipe: hs.Recipe) -> CurriculumStudy:
-    """The study of a recipe with twice its steps."""
+    """Return the study of a recipe, with twice the recipe's steps."""
     return CurriculumStudy(replace(recipe, steps=2 * recipe.steps))
 
 
 def quick(recipe: hs.Recipe) -> CurriculumStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version, which only shows that the study runs."""
     return CurriculumStudy(replace(recipe, steps=20), (2,), (0.1,), longer=2, seeds=(0,))
 
 
 def run(study: CurriculumStudy, folder: Path, work: Work) -> Conditions:
-    """Train what is not trained yet, and read what was learned."""
+    """Train the missing runs, and return what the seeds of each condition learned."""
     return conditions.train(study.conditions, folder, work)
 
 
@@ -139,7 +140,7 @@ def enough(condition: Condition) -> bool:
 
 
 def judge(found: Conditions) -> list[Judgement]:
-    """Judge by the rule above, condition by condition."""
+    """Judge each condition by the rule above."""
     return [_judge(condition, found) for condition in found.conditions]
 
 
@@ -153,13 +154,13 @@ def _judge(condition: Condition, found: Conditions) -> Judgement:
 
 
 def _most_learn(condition: Condition) -> Judgement:
-    """The judgement by the rule, without its positive control."""
+    """Return the judgement by the rule without the positive control."""
     learned = [step is not None for step in condition.times(condition.last)]
     return most_of(f"{condition.name}: enough for x{condition.last}", learned, few="too few seeds")
 
 
 def _is_control(other: Condition, condition: Condition) -> bool:
-    """Whether `other` is the control of `condition`: every hop as target and as many layers."""
+    """Whether `other` is the control of `condition`: every hop is a target, with the same number of layers."""
     plain = other.layers == condition.layers and "weight" not in other.name
     return plain and other.problem == replace(condition.problem, asked=None, curriculum=True)
 

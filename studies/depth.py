@@ -1,21 +1,22 @@
 """Does the depth that training needs follow the depth that theory asks for?
 
-D = 1 ... 8 hops, under a causal mask (theory: floor(log2 D) + 2 layers) and without one (ceil(log3(4D + 1)) with many
-heads a layer, floor(log2 D) + 2 with one), at the theory's depth, one layer below and one above, six seeds each. With
-many heads under a mask, one layer below the theory's depth, twelve seeds for D = 2 ... 7, since there only seeds that
-learned what their depth allows are evidence.
+We train D = 1 ... 8 hops with a causal mask (theory: floor(log2 D) + 2 layers) and without a mask (theory:
+ceil(log3(4D + 1)) layers with many heads per layer, floor(log2 D) + 2 with one head). Depths are the theory's depth,
+one layer fewer and one layer more, with six seeds each. Conditions with a mask, many heads, D = 2 ... 7 and one layer
+fewer have twelve seeds, because only seeds that learned what their depth allows are evidence there.
 
 Rules, for each mask and number of heads:
 
-1. No run learns a hop for which it has too few layers. Confirmed: none does, and the upper 95% Clopper-Pearson bound on
-   how often one would is below 10%, counted over runs with such a hop that learned every hop for which they have enough
-   layers, and of which a deeper condition on the same problem, the positive control, learned that hop. Refuted: one
-   does. Otherwise inconclusive.
-2. For each D, the trained minimum depth, the least at which a seed learned all hops, is the theory's. Confirmed: a seed
-   learned all at the theory's depth and none with less; of those with less that learned what their depth allows, the
-   upper 95% Clopper-Pearson bound on how often one would is below one half; and more seeds learn all at the theory's
-   depth than of these (Fisher's exact test, one-sided, p below 5%). Refuted: one did with less; or none at the theory's
-   depth, and more with more layers (by the same test). Otherwise inconclusive.
+1. No run learns a hop for which it has too few layers. Confirmed: no run does, and the upper 95% Clopper-Pearson bound
+   on how often a run would is below 10%. The bound counts runs that lack layers for a hop and learned every hop for
+   which they have enough, if a deeper condition on the same problem (the positive control) learned the hop that they
+   lack layers for. Refuted: a run does. Otherwise inconclusive.
+2. For each D, the trained minimum depth (the least depth at which a seed learned all hops) is the theory's. Confirmed:
+   a seed learned all hops at the theory's depth, and no seed did with fewer layers. Of the seeds with fewer layers that
+   learned what their depth allows, the upper 95% Clopper-Pearson bound on how often a seed would learn all hops is
+   below one half, and a smaller share of them than of the seeds at the theory's depth did (Fisher's exact test,
+   one-sided, p below 5%). Refuted: a seed did with fewer layers, or no seed did at the theory's depth and more did with
+   more layers (by the same test). Otherwise inconclusive.
 
     python -m studies depth results/studies/depth
 """
@@ -40,17 +41,17 @@ __all__ = ["STUDY", "DepthLawStudy", "judge", "kind", "quick", "run", "standard"
 
 @dataclass(frozen=True)
 class DepthLawStudy:
-    """What is trained.
+    """The settings of the study.
 
     Attributes:
-        recipe: the recipe of all conditions; its layers are varied, with its own heads and with one head as
-            wide as the model.
-        hops: the numbers of hops D.
-        offsets: the depths, as layers above (or, negative, below) what theory asks for.
-        masks: whether there is a causal mask; each value is trained.
+        recipe: the recipe of all conditions; its layers are varied, with its own heads and with a single head that is
+            as wide as the model.
+        hops: the values of D.
+        offsets: the depths, as the number of layers above (or, if negative, below) the number that theory asks for.
+        masks: the values of `causal` to train.
         seeds: the seeds of every condition.
-        more: further seeds, of the conditions with a causal mask and many heads one layer below the theory's depth.
-        of: the numbers of hops of those.
+        more: further seeds of the conditions with a causal mask, many heads, and fewer layers than theory asks for.
+        of: the values of D that have these further seeds.
     """
 
     recipe: hs.Recipe
@@ -63,7 +64,7 @@ class DepthLawStudy:
 
     @property
     def series(self) -> list[list[hs.Setup]]:
-        """The conditions in series of one mask and number of heads each, many heads first."""
+        """The conditions, as a list for each mask and number of heads; the lists with many heads come first."""
         one_head = replace(self.recipe, heads=1, head_dim=None)
         return [self._series(causal, recipe) for recipe in (self.recipe, one_head) for causal in self.masks]
 
@@ -82,29 +83,29 @@ class DepthLawStudy:
 
 
 def standard(recipe: hs.Recipe) -> DepthLawStudy:
-    """The study of a recipe with 6,400 steps, since more hops take longer."""
+    """Return the study of a recipe with 6,400 steps, because more hops take longer to learn."""
     return DepthLawStudy(replace(recipe, steps=6_400))
 
 
 def quick(recipe: hs.Recipe) -> DepthLawStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version, which only shows that the study runs."""
     return DepthLawStudy(replace(recipe, steps=20), hops=(1, 2), masks=(True,), seeds=(0,), offsets=(0,))
 
 
 def run(study: DepthLawStudy, folder: Path, work: Work) -> Conditions:
-    """Train what is not trained yet, series after series, and read what was learned."""
+    """Train the missing runs, one series after another, and return what the seeds of each condition learned."""
     found = [conditions.train(series, folder, work) for series in study.series]
     return Conditions(tuple(condition for series in found for condition in series.conditions))
 
 
 def kind(condition: Condition) -> str:
-    """The series of a condition, in words: its mask and heads."""
+    """Return the series of a condition in words: its mask and number of heads."""
     mask = "causal mask" if condition.problem.causal else "no mask"
     return f"{mask}, {'one head' if condition.heads == 1 else f'{condition.heads} heads'}"
 
 
 def judge(found: Conditions) -> list[Judgement]:
-    """Judge by the rules above, series by series."""
+    """Judge each series by the rules above."""
     judgements = []
     for series in dict.fromkeys(map(kind, found.conditions)):
         of_series = [condition for condition in found.conditions if kind(condition) == series]
@@ -115,14 +116,14 @@ def judge(found: Conditions) -> list[Judgement]:
 
 
 def _nothing_beyond(series: str, found: Sequence[Condition]) -> Judgement:
-    """Rule 1."""
+    """Judge rule 1."""
     hypothesis = f"{series}: no run learns a hop beyond its depth"
     broken = sum(condition.beyond_theory for condition in found)
     tested = sum(condition.learned_what_they_may for condition in found if _tests(condition, found))
     if not any(condition.seeds for condition in found):
         return Judgement(hypothesis, "not run")
     observed = f"none of {tested} does: at most {clopper_pearson(0, tested)[1]:.0%} would"
-    few = "too few runs whose deeper twins learned what they could not"
+    few = "too few runs for which a deeper run learned the hop that they lack layers for"
     return never(hypothesis, f"{broken} runs do" if broken else observed, tested, happened=bool(broken), few=few)
 
 
@@ -135,7 +136,7 @@ def _tests(condition: Condition, found: Sequence[Condition]) -> bool:
 
 
 def trained_minimum(found: Sequence[Condition]) -> int | None:
-    """The least depth of these conditions at which a seed learned all hops; None if no seed did."""
+    """Return the least depth of these conditions at which a seed learned all hops, or None if no seed did."""
     return min(
         (condition.layers for condition in found if any(step is not None for step in condition.everything())),
         default=None,
@@ -143,7 +144,7 @@ def trained_minimum(found: Sequence[Condition]) -> int | None:
 
 
 def _minimum(series: str, found: Sequence[Condition]) -> Judgement:
-    """Rule 2, for one D."""
+    """Judge rule 2 for one D."""
     hops = found[0].last
     theory = found[0].needs(hops)
     hypothesis = f"{series}, D = {hops}: trained minimum {theory} layers"

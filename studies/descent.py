@@ -1,26 +1,28 @@
 """Does the last circuit of a model descend from the first that solved the task, and do spikes of the loss rebuild it?
 
-Three hops, four layers, twelve seeds, three times the recipe's steps: at a constant learning rate, and with a rate that
-decays over the last two thirds. From the step at which all hops are learned on, the circuit of every checkpoint below
-the loss threshold is searched for, and the paths of the last circuit are followed back through all checkpoints. A spike
-is a logged validation loss above twice the threshold after one below it, once there is a circuit.
+We train three hops with four layers, twelve seeds and three times the recipe's steps: once at a constant learning rate
+and once with a rate that decays over the last two thirds. After all hops are learned, hopscope searches for the circuit
+of every checkpoint below the loss threshold, and follows the paths of the last circuit back through all checkpoints. A
+spike is a logged validation loss that rises above twice the threshold once the model has a circuit.
 
 Rules:
 
-1. The last circuit descends from the first, at either rate: the same heads do the same. A model's does if half of its
-   paths or more (layer, head, query and key) are paths of the first, and more than are paths of any other seed's last
-   circuit, whose heads are numbered as by chance. Confirmed: the lower 95% Clopper-Pearson bound on the share of models
-   is above one half. Refuted: the upper bound is below. Otherwise inconclusive, also without another seed. (What
-   circuits of other seeds share once their heads are renamed to fit is reported and not judged.)
+1. At either rate, the last circuit descends from the first: the same heads do the same. A model's last circuit descends
+   from its first if at least half of the last circuit's paths (layer, head, query and key) are paths of the first, and
+   fewer are paths of the last circuit of any other seed, whose heads have unrelated numbers. Confirmed: the lower 95%
+   Clopper-Pearson bound on the share of models is above one half. Refuted: the upper bound is below one half. Otherwise
+   inconclusive, also if there is no other seed. (What circuits of other seeds share once their heads are renamed to fit
+   is reported but not judged.)
 2. Spikes rebuild circuits: at the constant rate, the circuits of two neighbouring checkpoints with a spike between them
-   have less in common than the last two before and the first two after them without, on average. Neighbours are two
-   below the threshold with no other checkpoint between. Confirmed: it is so in so many models that the two-sided sign
-   test gives p below 5%, and the mean difference is above 0.1 by the whole of its 95% interval (Student's t). Refuted:
-   with six models or more it is below 0.1 by the whole of that. Otherwise inconclusive, also where no model has a spike
-   between two without.
-3. A decaying rate stops spikes. Confirmed: there are fewer per thousand steps, p below 5% by the one-sided Mann-Whitney
-   test (exact), six models or more at either rate. Refuted: p is not, and with eight models or more their mean is above
-   half of the constant rate's by the whole of its 95% interval (Student's t). Otherwise inconclusive.
+   have less in common, on average, than the circuits of the last pair of neighbours before and the first pair after
+   them that have no spike between them. Neighbours are two checkpoints below the threshold with no other checkpoint
+   between them. Confirmed: this is true of so many models that the two-sided sign test gives p below 5%, and the whole
+   95% interval of the mean difference (Student's t) is above 0.1. Refuted: there are six models or more, and the whole
+   interval is below 0.1. Otherwise inconclusive, also if no model has a spike between two pairs without a spike.
+3. A decaying rate stops spikes. Confirmed: there are fewer spikes per thousand steps at the decaying rate, with p below
+   5% by the one-sided Mann-Whitney test (exact), for six models or more at each rate. Refuted: p is not below 5% and,
+   for eight models or more at each rate, the whole 95% interval of the mean at the decaying rate (Student's t) is above
+   half of the mean at the constant rate. Otherwise inconclusive.
 
     python -m studies descent results/studies/descent
 """
@@ -47,18 +49,18 @@ from studies.tools.work import Work
 RATES = ("constant", "falling")
 
 REBUILT = 0.1
-"""What circuits must have less in common, on average, to count as rebuilt."""
+"""The mean drop of the overlap above which circuits count as rebuilt."""
 
 
 @dataclass(frozen=True)
 class DescentStudy:
-    """What is trained and followed.
+    """The settings of the study.
 
     Attributes:
         recipe: the recipe of all models; its schedule is varied.
         hops: D.
         seeds: the seeds at either rate.
-        search: how circuits are searched for.
+        search: the settings of the search for circuits.
     """
 
     recipe: hs.Recipe
@@ -68,7 +70,7 @@ class DescentStudy:
 
     @property
     def setups(self) -> list[hs.Setup]:
-        """One run for each seed, at the constant rate and then at the decaying one."""
+        """One run for each seed: first all runs at the constant rate, then all runs at the decaying rate."""
         recipes = (
             ("constant", replace(self.recipe, schedule="constant")),
             ("falling", replace(self.recipe, schedule="warmup-stable-decay", decay_fraction=2 / 3)),
@@ -83,31 +85,31 @@ class DescentStudy:
 
 @dataclass(frozen=True)
 class DescentResult:
-    """What was found.
+    """The result of the study.
 
     Attributes:
-        models: the models that are trained, at either rate.
+        models: the trained models, at both rates.
     """
 
     models: tuple[Followed, ...]
 
     def solved(self, rate: str) -> list[Followed]:
-        """The models of a rate that have a circuit at two or more checkpoints."""
+        """Return the models of a rate that have a circuit at two or more checkpoints."""
         return [model for model in self.models if model.rate == rate and len(model.circuits) > 1]
 
 
 def standard(recipe: hs.Recipe) -> DescentStudy:
-    """The study of a recipe with three times its steps."""
+    """Return the study of a recipe, with three times the recipe's steps."""
     return DescentStudy(replace(recipe, steps=3 * recipe.steps, checkpoint_every=recipe.steps // 4))
 
 
 def quick(recipe: hs.Recipe) -> DescentStudy:
-    """A tiny version that only shows that the study runs: one hop, one seed."""
+    """Return a tiny version with one hop and one seed, which only shows that the study runs."""
     return DescentStudy(replace(recipe, steps=300, checkpoint_every=100), hops=1, seeds=(0,), search=HASTY)
 
 
 def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
-    """Train what is not trained yet, find the circuits at checkpoints, and follow the last circuit of each model."""
+    """Train the missing models, find the circuits at checkpoints, and follow the last circuit of each model."""
     work.train(study.setups, folder / "runs")
     runs = finished(study.setups, folder / "runs").values()
     jobs = [(run.path, step, study.search) for run in runs for step in checkpoints_after_learning(run)]
@@ -125,7 +127,7 @@ def judge(result: DescentResult) -> list[Judgement]:
 
 
 def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
-    """Rule 1."""
+    """Judge rule 1 for one rate."""
     hypothesis = f"{rate} rate: the last circuit descends from the first"
     if not models:
         return Judgement(hypothesis, "not run")
@@ -146,7 +148,7 @@ def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
 
 
 def _less_in_common(model: Followed) -> list[float]:
-    """By how much circuits have less in common over each spike than over the times without before and after it."""
+    """Return, for each spike, the mean overlap of the pairs before and after the spike, minus the overlap across it."""
     changes, found = model.changes, []
     for place, (share, spike) in enumerate(changes):
         before = [other for other, other_spike in changes[:place] if not other_spike]
@@ -157,7 +159,7 @@ def _less_in_common(model: Followed) -> list[float]:
 
 
 def _rebuilt(result: DescentResult) -> Judgement:
-    """Rule 2."""
+    """Judge rule 2."""
     hypothesis = "spikes rebuild circuits"
     models = result.solved("constant")
     if not models:
@@ -165,9 +167,8 @@ def _rebuilt(result: DescentResult) -> Judgement:
     differences = [mean(less) for less in map(_less_in_common, models) if less]
     n = len(differences)
     if not n:
-        return Judgement(
-            hypothesis, "inconclusive", f"{len(models)} models", 0, "no model has checkpoints with and without"
-        )
+        reason = "no model has a spike between two pairs of checkpoints without one"
+        return Judgement(hypothesis, "inconclusive", f"{len(models)} models", 0, reason)
     p, (low, high) = sign_test(differences), t_interval(differences)
     more, less = sum(difference > 0 for difference in differences), sum(difference < 0 for difference in differences)
     observed = f"{mean(differences):+.2f} more in common without a spike ({low:+.2f} to {high:+.2f}), p = {p:.2g}"
@@ -179,7 +180,7 @@ def _rebuilt(result: DescentResult) -> Judgement:
 
 
 def _stopped(result: DescentResult) -> Judgement:
-    """Rule 3."""
+    """Judge rule 3."""
     hypothesis = "a decaying rate stops spikes"
     constant, falling = ([model.spike_rate for model in result.solved(rate)] for rate in RATES)
     n = min(len(constant), len(falling))
@@ -196,7 +197,7 @@ def _stopped(result: DescentResult) -> Judgement:
 
 
 def table(result: DescentResult) -> str:
-    """A Markdown table with a row for each model."""
+    """Return a Markdown table with a row for each model."""
     rows = []
     for model in result.models:
         cells = [f"{model.rate}, seed {model.seed}", str(len(model.circuits))]

@@ -4,27 +4,27 @@ In theory, one head for every row of a block saves a layer, for any number of ch
 models answered two hops in two layers, one fewer than Assumption 1 needs, but less often with more chains. All models
 there had the same number of heads, so the number of heads per row fell with N. Here every layer has two heads per row.
 Models of two layers are trained on two hops with two, four and eight chains; models of three layers on eight chains are
-the control. With one chain nothing is shuffled, so a row's place identifies it. One layer is then enough for any D, and
-is tried with four heads for D = 1, 2 and 3.
+the control. With one chain nothing is shuffled, so the position of a row identifies it. One layer is then enough for
+any D. We try one layer with four heads for D = 1, 2 and 3.
 
-The recipe is that of `places`: heads of eight numbers, 6,400 steps, learned when the validation loss of a hop has been
-below 0.3. Seeds: twenty for two chains, twelve for four, six for eight and for one, one for the control. What theory
-says of each, and the cost: docs/studies/plans/2026-11-29-escape.md.
+The recipe is that of `places`: heads of width eight and 6,400 steps; a hop is learned once its validation loss has been
+below 0.3. There are twenty seeds for two chains, twelve for four, six for eight and for one, and one for the control.
+The plan has the cost and what theory says of each condition: docs/studies/plans/2026-11-29-escape.md.
 
 Rules:
 
 1. One chain, for each D: one layer answers every hop. Confirmed: the lower 95% Clopper-Pearson bound on the share of
-   seeds that learn all hops is above one half. Refuted: the upper bound is below. Otherwise inconclusive.
-2. It is not heads a row alone: with as many of them, the more chains (of two and more), the fewer seeds learn two hops
-   a layer early. Confirmed: Spearman's rank correlation of chains and learned or not is negative, p below 5% (by
-   permutation), of all models and of those with fewer than the most chains. Refuted: both are positive likewise.
-   Otherwise inconclusive, as where heads a row alone count.
-3. Eight chains: no model of two layers learns x2. Confirmed: none does of those that learn x1, the upper 95%
-   Clopper-Pearson bound on how often one would is below one half, and one of three layers learns it. Refuted: one does.
-   Otherwise inconclusive.
-4. What is learned a layer early, of two chains and more, is position-based: most of these models lose x2 when rows are
+   seeds that learn all hops is above one half. Refuted: the upper bound is below one half. Otherwise inconclusive.
+2. Not only the number of heads per row counts: at the same number, the more chains (two or more), the fewer seeds learn
+   two hops a layer early. Confirmed: Spearman's rank correlation between chains and learned or not is negative, with p
+   below 5% (by permutation), over all models and over those with fewer than the most chains. Refuted: both correlations
+   are positive, with the same p. Otherwise inconclusive, which is the result if only heads per row count.
+3. Eight chains: no model of two layers learns x2. Confirmed: none of those that learn x1 does, the upper 95%
+   Clopper-Pearson bound on how often one would is below one half, and a model of three layers learns x2. Refuted: one
+   does. Otherwise inconclusive.
+4. What is learned a layer early, with two or more chains, is position-based: most of these models lose x2 when rows are
    moved (`studies.tools.position_based`). Confirmed: the lower 95% Clopper-Pearson bound on the share is above one
-   half. Refuted: the upper bound is below. Otherwise inconclusive.
+   half. Refuted: the upper bound is below one half. Otherwise inconclusive.
 
     python -m studies escape results/studies/escape
 """
@@ -49,7 +49,7 @@ FIRST_SEED = 9400
 
 
 class Cell(NamedTuple):
-    """One condition: the problem's hops and chains, the model's layers and heads, and how many seeds it has."""
+    """A condition: the problem's hops and chains, the model's layers and heads, and the number of seeds."""
 
     hops: int
     chains: int
@@ -65,12 +65,12 @@ CELLS = (
     Cell(2, 8, 2, 16, 6),
     Cell(2, 8, 3, 16, 1),
 )
-"""What is trained."""
+"""The conditions that are trained."""
 
 
 @dataclass(frozen=True)
 class EscapeStudy:
-    """What is trained: conditions of one recipe, whose layers and heads are varied."""
+    """The settings of the study: conditions of one recipe, whose layers and heads are varied."""
 
     recipe: hs.Recipe
     cells: tuple[Cell, ...] = CELLS
@@ -94,34 +94,34 @@ class EscapeStudy:
 
 @dataclass(frozen=True)
 class EscapeResult(Conditions):
-    """What was found.
+    """The result of the study.
 
     Attributes:
-        conditions: what each condition learned.
-        places: the position tests of the models of two chains and more.
+        conditions: the conditions, with what their seeds learned.
+        places: the position tests of the models of two or more chains.
     """
 
     places: tuple[PositionTest, ...]
 
     @property
     def shallow(self) -> list[Condition]:
-        """The conditions with a finished seed and fewer layers than Assumption 1 asks for, chains rising."""
+        """The conditions with a finished seed and fewer layers than Assumption 1 asks for, by number of chains."""
         found = [each for each in self.conditions if each.seeds and each.layers < each.needs(each.last)]
         return sorted(found, key=lambda condition: condition.problem.chains)
 
 
 def standard(recipe: hs.Recipe) -> EscapeStudy:
-    """The study of a recipe, changed as in `places`."""
+    """Return the study of a recipe, with the changes that `places` makes to it."""
     return EscapeStudy(places_standard(recipe).recipe)
 
 
 def quick(recipe: hs.Recipe) -> EscapeStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version, which only shows that the study runs."""
     return EscapeStudy(replace(recipe, steps=20), (Cell(1, 1, 1, 4, 1), Cell(2, 2, 2, 4, 1)))
 
 
 def run(study: EscapeStudy, folder: Path, work: Work) -> EscapeResult:
-    """Train what is not trained yet, and test every model of two chains and more."""
+    """Train the missing runs, and test whether each model of two or more chains is position-based."""
     found = conditions.train(study.conditions, folder, work, to_the_end=True, below=LEARNED)
     several = [setup for setup in study.conditions if setup.problem.chains > 1]
     runs = conditions.finished(conditions.by_seed(several, to_the_end=True), folder / "runs")
@@ -130,12 +130,12 @@ def run(study: EscapeStudy, folder: Path, work: Work) -> EscapeResult:
 
 
 def heads_a_row(condition: Condition) -> float:
-    """Heads of a layer for each row of a block."""
+    """Return the number of heads in a layer for each row of a block."""
     return condition.heads / condition.problem.chains
 
 
 def share(condition: Condition) -> tuple[int, int]:
-    """How many seeds learned every hop, and how many are finished."""
+    """Return the number of seeds that learned every hop, and the number of finished seeds."""
     return sum(step is not None for step in condition.everything()), len(condition.seeds)
 
 

@@ -1,32 +1,35 @@
 """Can heads replace a layer?
 
-Theory asks for two layers even of one hop: one combines the members of a pair, the next finds the pair. It counts what
-is carried along attention paths. But a row of attention sums to one. A head that attends to the second member of some
-pair, unless the query's symbol is the first member of another, to which it then attends instead, carries information by
-where it does not attend. In one layer no other way is left: how a query scores a second member does not depend on what
-is before it. How far do models come that way?
+Theory asks for two layers even for one hop: the first layer combines the members of a pair, and the second layer finds
+the pair. Theory counts what is carried along attention paths. But a row of attention sums to one, so a head can also
+carry information by where it does not attend. For example, a head attends to the second member of some pair, unless the
+query's symbol is the first member of another pair; then it attends to that first member instead. One layer has no other
+way, because the score that a query gives to a second member does not depend on the member before it. How far do models
+get in this way?
 
-One hop; two, four and eight chains; one layer with 1, 2, 4, 8 and 16 heads of eight numbers, and as the control two
-layers with the fewest and the most; five seeds each; 4,800 steps, the rate decaying over the last three tenths. What
-counts is the loss on held-out sequences. Averaging the candidates costs 1 - 1/N.
+We train one hop with two, four and eight chains, in one layer with 1, 2, 4, 8 and 16 heads of width eight. The control
+has two layers with the fewest and the most heads. Each condition has five seeds and 4,800 steps, with a learning rate
+that decays over the last three tenths. The result is the loss on held-out sequences. Averaging the candidates has a
+loss of 1 - 1/N.
 
-Rules, for each number of chains:
+Rules for each number of chains:
 
-1. One layer with the most heads does better than averaging. Confirmed: the 95% interval of the mean loss (Student's t)
-   is below by more than 0.02, four standard errors of what averaging costs on the held-out sequences, which are the
-   same for all seeds. Refuted: it is above by more than that. Otherwise inconclusive, also until models with the most
-   heads are run, and where one of them diverged.
-2. More heads do better, at one layer. Confirmed: Spearman's rank correlation of heads and loss is negative, p below 5%
-   (by permutation), of all models and of those with fewer than the most heads. Refuted: both are positive likewise.
-   Otherwise inconclusive. A model that diverged has the highest loss.
+1. One layer with the most heads does better than averaging. Confirmed: the whole 95% interval of the mean loss
+   (Student's t) is below the loss of averaging by more than 0.02. This is four standard errors of the loss of averaging
+   on the held-out sequences, which are the same for all seeds. Refuted: the whole interval is above by more than 0.02.
+   Otherwise inconclusive, also if no model with the most heads is finished or one of them diverged.
+2. More heads do better, with one layer. Confirmed: Spearman's rank correlation between heads and loss is negative, with
+   p below 5% (by permutation), over all models and over those with fewer than the most heads. Refuted: both
+   correlations are positive, with the same p. Otherwise inconclusive. A model that diverged has the highest loss.
 
-And over all of them:
+Rule for all numbers of chains:
 
-3. No number of heads replaces the layer: no model of one layer is below the loss threshold (0.05). Confirmed: none is;
-   the upper 95% Clopper-Pearson bound on how often one would be is below 10%; and most models of two layers are, in all
-   (the lower bound on the share is above one half) and at each number of chains (more than half). Refuted: one is.
-   Otherwise inconclusive, also where some number of chains has no model with the most heads. A model of one layer that
-   diverged is not counted; one of two layers counts as above the threshold.
+3. No number of heads replaces the layer: no model of one layer is below the loss threshold (0.05). Confirmed: no model
+   is; the upper 95% Clopper-Pearson bound on how often a model would be is below 10%; and most models of two layers are
+   below the threshold, both in all (the lower bound on the share is above one half) and for each number of chains (more
+   than half). Refuted: a model of one layer is. Otherwise inconclusive, also if some number of chains has no model with
+   the most heads. A model of one layer that diverged is not counted. A model of two layers that diverged counts as
+   above the threshold.
 
     python -m studies heads results/studies/heads
 """
@@ -50,17 +53,17 @@ MAX_LOSS = 0.05
 """The paper's loss threshold: a model below it solves the task."""
 
 NEAR = 0.02
-"""A mean loss this near to that of averaging may be averaging: the held-out sequences of a problem are drawn once."""
+"""A mean loss this close to that of averaging can be averaging, since all models share their held-out sequences."""
 
 
 @dataclass(frozen=True)
 class HeadsStudy:
-    """What is trained.
+    """The settings of the study.
 
     Attributes:
         recipe: the recipe of all models; its layers and heads are varied.
         chains: the numbers of chains N.
-        heads: the numbers of heads with one layer; with two layers only the fewest and the most of them.
+        heads: the numbers of heads with one layer; models of two layers have the fewest or the most of these heads.
         seeds: the seeds of every shape.
     """
 
@@ -92,10 +95,10 @@ class OneModel:
 
     Attributes:
         chains: N.
-        layers: its number of layers.
-        heads: its number of heads per layer.
-        seed: the seed it was trained from.
-        loss: its loss on held-out sequences; None where it diverged.
+        layers: the number of layers.
+        heads: the number of heads per layer.
+        seed: the seed that the model was trained from.
+        loss: the loss on held-out sequences; None if the model diverged.
     """
 
     chains: int
@@ -111,7 +114,7 @@ class OneModel:
 
     @property
     def solves(self) -> bool:
-        """Whether the model is below the loss threshold."""
+        """Whether the loss of the model is below the loss threshold."""
         return self.loss is not None and self.loss < MAX_LOSS
 
 
@@ -120,23 +123,23 @@ class HeadsResult:
     """The results of all models.
 
     Attributes:
-        models: the models that are trained.
+        models: the trained models.
     """
 
     models: tuple[OneModel, ...]
 
     @property
     def chains(self) -> list[int]:
-        """The numbers of chains N, rising."""
+        """The numbers of chains N, in rising order."""
         return sorted({model.chains for model in self.models})
 
     def every(self, chains: int, layers: int) -> list[OneModel]:
-        """The models with so many chains and layers, by rising number of heads."""
+        """Return the models with `chains` chains and `layers` layers, by rising number of heads."""
         found = [model for model in self.models if (model.chains, model.layers) == (chains, layers)]
         return sorted(found, key=lambda model: (model.heads, model.seed))
 
     def losses(self, chains: int, layers: int) -> dict[int, list[float]]:
-        """The losses of the models that did not diverge, by number of heads, rising."""
+        """Return the losses of the models that did not diverge, by rising number of heads."""
         found: dict[int, list[float]] = {}
         for model in self.every(chains, layers):
             if model.loss is not None:
@@ -145,17 +148,17 @@ class HeadsResult:
 
 
 def standard(recipe: hs.Recipe) -> HeadsStudy:
-    """The study of a recipe."""
+    """Return the study of a recipe, with heads of width eight and 4,800 steps."""
     return HeadsStudy(replace(recipe, head_dim=8, schedule="warmup-stable-decay", steps=4_800, decay_fraction=0.3))
 
 
 def quick(recipe: hs.Recipe) -> HeadsStudy:
-    """A tiny version that only shows that the study runs."""
+    """Return a tiny version, which only shows that the study runs."""
     return HeadsStudy(replace(recipe, head_dim=8, steps=20), (2,), (1, 2), (0,))
 
 
 def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
-    """Train what is not trained yet, and read the losses."""
+    """Train the missing models, and return the losses of all models."""
     work.train(study.models, folder / "runs")
     return HeadsResult(tuple(map(_model, finished(study.models, folder / "runs").values())))
 
@@ -173,7 +176,7 @@ def judge(result: HeadsResult) -> list[Judgement]:
 
 
 def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list[Judgement]:
-    """Rules 1 and 2."""
+    """Judge rules 1 and 2 for one number of chains."""
     better = f"{chains} chains: one layer with the most heads does better than averaging"
     more = f"{chains} chains: more heads do better"
     if not models:
@@ -184,7 +187,7 @@ def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list
 
 
 def _better(hypothesis: str, models: Sequence[OneModel], most_heads: int) -> Judgement:
-    """Rule 1, for models of one number of chains and of heads."""
+    """Judge rule 1 for models with the same number of chains and heads."""
     losses = [model.loss for model in models if model.loss is not None]
     diverged = f"{len(models) - len(losses)} of {len(models)} diverged" if len(losses) < len(models) else ""
     if not losses:
@@ -199,7 +202,7 @@ def _better(hypothesis: str, models: Sequence[OneModel], most_heads: int) -> Jud
 
 
 def _none_solves(result: HeadsResult, most: int) -> Judgement:
-    """Rule 3."""
+    """Judge rule 3."""
     hypothesis = "no number of heads replaces the layer"
     shallow, deep = ([model for model in result.models if model.layers == layers] for layers in (1, 2))
     models = [model for model in shallow if model.loss is not None]
@@ -213,12 +216,12 @@ def _none_solves(result: HeadsResult, most: int) -> Judgement:
     if control.verdict != "confirmed" or any(2 * sum(solve) <= len(solve) for solve in by_chains):
         lacking = "no positive control"
     elif {*result.chains} != {model.chains for model in models if model.heads == most}:
-        lacking = f"not everywhere one with {most} heads"
+        lacking = f"not every number of chains has a model with {most} heads"
     return never(hypothesis, observed, n, happened=bool(yes), lacking=lacking)
 
 
 def table(result: HeadsResult) -> str:
-    """A Markdown table with a row for each shape: median and range of the loss over seeds that did not diverge."""
+    """Return a Markdown table with a row for each shape: median and range of the loss of seeds that did not diverge."""
     rows = []
     for chains in result.chains:
         for layers in (1, 2):

@@ -1,4 +1,4 @@
-"""A known model with its attention altered, as a module of its own: each block attends and writes in a new way."""
+"""Models whose circuit is known, with altered blocks: each block can attend and write in a new way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import hopscope as hs
 
 
 class Known(Protocol):
-    """A transformer with one model whose circuit is known, as an `hs.theory.Witness` is."""
+    """A transformer that holds one model, whose circuit is known; for example, an `hs.theory.Witness`."""
 
     @property
     def transformer(self) -> hs.Transformer:
@@ -22,19 +22,19 @@ class Known(Protocol):
 
     @property
     def problem(self) -> hs.RetrievalProblem:
-        """The problem that it answers, on chains deepest first."""
+        """The problem that the transformer answers. The block of the deepest pair must come first."""
 
 
 def start_of(problem: hs.RetrievalProblem, pair: int) -> int:
-    """The first position of a pair's block, from 1, deepest first; of the queries for 0."""
+    """Return the first position of a pair's block (pairs count from 1), or of the queries if `pair` is 0."""
     return 2 * problem.chains * ((problem.hops - pair) if pair else problem.hops)
 
 
 class AlteredBlock(nn.Module, ABC):
-    """A block of a known model that attends, and writes what it reads, as a subclass says.
+    """A block of a known model. A subclass defines its attention pattern and what its heads write.
 
     Args:
-        block: the block.
+        block: the original block.
     """
 
     def __init__(self, block: Any) -> None:
@@ -43,12 +43,12 @@ class AlteredBlock(nn.Module, ABC):
 
     @property
     def attention(self) -> Any:
-        """The attention of the block as it was."""
+        """The attention module of the original block."""
         return self.block.attention
 
     @abstractmethod
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The attention pattern of all heads."""
+        """Return the attention pattern of all heads."""
 
     @abstractmethod
     def written(
@@ -56,14 +56,14 @@ class AlteredBlock(nn.Module, ABC):
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What all heads write to the stream, given their pattern."""
+        """Return the sum of what all heads write to the residual stream, given their pattern."""
 
     @abstractmethod
     def untrain(self, head: int) -> None:
-        """Undo the alteration of a head, from 0, whose weights are replaced by initial ones."""
+        """Undo the alteration of a head (from 0) whose weights have been replaced by initial weights."""
 
     def forward(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_model"]:
-        """The stream after the block."""
+        """Return the residual stream after the block."""
         normed = self.block.attention_norm(x[None])
         x = x + self.written(self.seen(self.pattern(normed)), normed)
         return x if self.block.mlp is None else x + self.block.mlp(self.block.mlp_norm(x[None]))[0]
@@ -73,7 +73,7 @@ class AlteredBlockAsItWas(AlteredBlock):
     """A block of the known model, unaltered."""
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The attention pattern of all heads."""
+        """Return the attention pattern of all heads."""
         pattern: Tensor = self.attention.pattern(normed, normed)[0]
         return pattern
 
@@ -82,21 +82,21 @@ class AlteredBlockAsItWas(AlteredBlock):
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What all heads write to the stream, given their pattern."""
+        """Return the sum of what all heads write to the residual stream, given their pattern."""
         output: Tensor = self.attention.write(pattern[None], normed)[0]
         return output
 
     def untrain(self, head: int) -> None:
-        """Nothing was altered."""
+        """Do nothing, since no head is altered."""
 
 
 class BlockWithMore(AlteredBlock, ABC):
-    """A block of the known model with more heads, the last ones, all of one pattern.
+    """A block of the known model with heads added after its own, all with the same pattern.
 
     Args:
-        block: the block.
+        block: the original block.
         own: the pattern of the added heads.
-        more: how many there are.
+        more: the number of added heads.
     """
 
     def __init__(self, block: Any, own: Float[Tensor, "query key"], more: int = 1) -> None:
@@ -104,18 +104,18 @@ class BlockWithMore(AlteredBlock, ABC):
         self.own, self.more = own, more
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The pattern of the block's heads, and that of the added ones."""
+        """Return the pattern of the block's own heads, followed by the pattern of the added heads."""
         pattern = self.attention.pattern(normed, normed)[0]
         return torch.cat([pattern, self.own.expand(len(pattern), self.more, *self.own.shape)], dim=1)
 
     def untrain(self, head: int) -> None:
-        """Let the added heads attend everywhere alike; the others were not altered."""
+        """Make the attention of the added heads uniform, if `head` is one of them. No other head is altered."""
         if head >= self.attention.heads:
             self.own = uniform(self.own, causal=self.attention.causal)
 
 
 def uniform(pattern: Float[Tensor, "query key"], *, causal: bool) -> Float[Tensor, "query key"]:
-    """The pattern, of the same size, that has the same weight on everything that a query sees."""
+    """Return a pattern of the same shape in which each query attends equally to every position that it sees."""
     seen = torch.ones_like(pattern)
     seen = seen.tril() if causal else seen
     return seen / seen.sum(dim=-1, keepdim=True)
@@ -126,7 +126,7 @@ class Altered(nn.Module):
 
     Args:
         transformer: the known model.
-        alter: makes of each block, with its number from 0, the one in its place.
+        alter: given a layer (from 0) and its block, returns the block that replaces it.
     """
 
     def __init__(self, transformer: hs.Transformer, alter: Callable[[int, Any], AlteredBlock]) -> None:
@@ -135,23 +135,23 @@ class Altered(nn.Module):
         self.blocks = nn.ModuleList(alter(layer, block) for layer, block in enumerate(transformer.blocks))
 
     def embed(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence pos d_model"]:
-        """The stream that enters the first block."""
+        """Return the residual stream that enters the first block."""
         stream: Tensor = self.transformer.embed(inputs[None])[0]
         return stream
 
     def read(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_output"]:
-        """The answers, read from the stream."""
+        """Return the answers, read from the residual stream."""
         return self.transformer.answers(x[None])[0]
 
     def forward(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence pos d_output"]:
-        """The answers of the whole model."""
+        """Return the answers of the whole model."""
         x = self.embed(inputs)
         for block in self.blocks:
             x = block(x)
         return self.read(x)
 
     def untrain(self, layer: int, head: int) -> None:
-        """Draw new weights for a head; one that was added has none, and is left to its block."""
+        """Draw new weights for a head. An added head has no weights; its block undoes the alteration."""
         attention: Any = self.transformer.blocks[layer].attention
         if head < self.transformer.shape.heads:
             here = slice(head * attention.d_head, (head + 1) * attention.d_head)
@@ -163,14 +163,14 @@ class Altered(nn.Module):
 
     @property
     def altered(self) -> list[AlteredBlock]:
-        """The blocks, first to last."""
+        """The altered blocks, from the first to the last layer."""
         return [block for block in self.blocks if isinstance(block, AlteredBlock)]
 
     @property
     def parts(self) -> hs.Parts:
-        """The parts, as `hs.Model.from_torch` asks for them."""
+        """The parts of the model, in the form that `hs.Model.from_torch` needs."""
         return hs.Parts(self.embed, self.altered, self.read, [block.seen for block in self.altered])
 
     def model(self, problem: hs.RetrievalProblem) -> Any:
-        """The model, to ablate and to check circuits of."""
+        """Return the model in the form in which it can be ablated and its circuits checked."""
         return hs.Model.from_torch(self, problem, lambda model: model.parts, lambda model, *head: model.untrain(*head))

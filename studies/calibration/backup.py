@@ -1,9 +1,9 @@
-"""A model in which a key has a backup in its own row: the other member of the key's pair, from which the row reads the
-same.
+"""A model in which a key has a backup in its own row: the other member of the key's pair, where the row reads the same.
 
-A row of a known model is altered: of the weight that it puts on the key, a share stays and the rest goes to the other
-member of the pair, and there the row reads what it reads at the key. So the model does as before, either place would
-do, and a circuit that names the key alone is half of a description: without the key nothing is lost.
+One row of a known model is altered. A share of the weight that the row puts on the key stays there. The rest goes to
+the other member of the pair, where the row now reads what it reads at the key. The model answers as before, and either
+of the two positions would be enough. A circuit that names only the key is half of a description, since the model loses
+nothing without the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Backup:
     """A key with a backup in its own row.
 
     Attributes:
-        path: the path whose key has one. The key is a member of a pair in which the query is not.
+        path: the path whose key has a backup. The query must not be in the key's pair.
         share: the share of the key's weight that stays on it; the rest goes to the backup.
     """
 
@@ -38,29 +38,31 @@ class Backup:
 
 
 def backup_of(key: int) -> int:
-    """The other member of the pair that a role of a chain is a member of."""
+    """Return the other member of the pair that a role belongs to."""
     return key ^ 1
 
 
 def may_have_backup(problem: hs.RetrievalProblem, path: hs.AttentionPath) -> bool:
-    """Whether the other member of the key's pair can be the key's backup."""
+    """Whether the other member of the key's pair can serve as the key's backup."""
     of_query, of_key = problem.fact_of(path.query), problem.fact_of(path.key)
     return of_key > 0 and of_key != of_query
 
 
 def with_backup(known: Known, backup: Backup) -> Altered:
-    """A known model in which one row reads its key at two places.
+    """Return a known model altered so that one row reads its key at two positions.
 
     Args:
-        known: the known model, on chains.
-        backup: the key, and how its weight is shared.
+        known: the known model.
+        backup: the path, and the share of its key's weight that stays on the key.
     """
     return Altered(known.transformer, lambda layer, block: Shared(block, merging(known, backup, layer)))
 
 
 class Merging(NamedTuple):
-    """How a layer reads a key at two places: the queries whose row does, how the key's weight is shared out, and how
-    the row reads the same at both."""
+    """How a layer reads a key at two positions.
+
+    `queries` marks the queries of the altered row, `share` splits the key's weight between the two positions, and
+    `merge` makes the row read at both positions what is at the key."""
 
     queries: Bool[Tensor, "head query 1"]
     share: Float[Tensor, "key key"]
@@ -68,7 +70,7 @@ class Merging(NamedTuple):
 
 
 def merging(known: Known, backup: Backup, layer: int) -> Merging:
-    """How a layer, from 0, reads a key that has a backup; in all layers but that of its path no query does."""
+    """Return how a layer (from 0) reads a key that has a backup. Only the layer of the path has altered queries."""
     problem, row = known.problem, backup.path.row
     share, merge = (torch.eye(problem.sequence_length) for _ in range(2))
     for key, other in zip(places(problem, backup.path.key), places(problem, backup.key), strict=True):
@@ -80,7 +82,7 @@ def merging(known: Known, backup: Backup, layer: int) -> Merging:
 
 
 def places(problem: hs.RetrievalProblem, role: int) -> list[int]:
-    """The positions of a role of a chain, of all chains."""
+    """Return the positions of a role, in all chains."""
     pair, chains = problem.fact_of(role), problem.chains
     if not pair:
         return [*range(start_of(problem, 0), start_of(problem, 0) + chains)]
@@ -89,14 +91,14 @@ def places(problem: hs.RetrievalProblem, role: int) -> list[int]:
 
 
 class Shared(AlteredBlock):
-    """A block in which the row of some queries reads its key at two places."""
+    """A block in which one row reads its key at two positions."""
 
     def __init__(self, block: Any, merging: Merging) -> None:
         super().__init__(block)
         self.queries, self.share, self.merge = merging
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The pattern of the block's heads, with the key's weight shared between the two places."""
+        """Return the pattern of the block's heads, with the key's weight shared between the two positions."""
         pattern: Tensor = self.attention.pattern(normed, normed)[0]
         return torch.where(self.queries, pattern @ self.share, pattern)
 
@@ -105,11 +107,11 @@ class Shared(AlteredBlock):
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What the heads write; the row reads at the backup what it reads at the key."""
+        """Return what the heads write. At the backup, the altered row reads what it reads at the key."""
         read = torch.where(self.queries, pattern @ self.merge, pattern)
         output: Tensor = self.attention.write(read[None], normed)[0]
         return output
 
     def untrain(self, head: int) -> None:
-        """Let the head read each position as it is."""
+        """Undo the alteration of the head, which then reads each position as it is."""
         self.queries[head] = False

@@ -1,12 +1,20 @@
-"""The kinds of circuits that are planted in models whose circuit is known, and the truth about each, by measure.
+"""The kinds of circuits that are planted in models whose circuit is known, and the measured label of each.
 
-A circuit is the list of its paths. `true` is the circuit itself. The others are false: a path's key replaced; a path
-left out; one or two paths of other rows added; a second key given to a row; a path credited to another head that
-attends alike; the circuit of another model of the same shape; as many paths at random, each of a row that attends
-there; and, in a model that was altered and answers as before, the circuit itself and: the path of a head that rests and
-also attends somewhere, for no use (`idle key`); with a backup for one of its keys in the same row; with a row that
-attends to its key for some of the questions and elsewhere for the rest (`by turns`); with a head that rests at a key of
-its own chain, where it reads nothing, as a path (`sink`).
+A circuit is the list of its paths. The kind `true` is the model's own circuit. All other kinds are planted as false.
+Some of them change the circuit:
+
+- `wrong key` replaces the key of a path, and `second key` adds a second key to a row.
+- `missing` leaves a path out, and `superfluous` adds one or two paths of other rows.
+- `twin` credits a path to another head with the same query and key.
+- `other model` is the circuit of another model of the same shape, and `random` is a random choice of paths along which
+  the model attends, as many as the circuit has.
+
+The others alter the model, which still answers as before:
+
+- `idle key` adds the path of a resting head, which also attends to a key without using it.
+- `backup key` keeps the circuit, but one of its keys has a backup in the same row.
+- `by turns` keeps the circuit, but one row attends to its key for some questions and elsewhere for the rest.
+- `sink` adds the path of a head that rests at a key of its own chain, where it reads nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +34,10 @@ from studies.calibration.sink import Sink, with_sink
 from studies.calibration.turns import Turns, by_turns
 
 MARGIN = 1.3
-"""The factor by which a loss must differ from the threshold for a label; nearer ones are left out."""
+"""The factor by which a loss must be above or below the loss threshold; otherwise the label is `undecided`."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
-"""The truth by measured effect. `equivalent`: planted as false, but it does as well, so it is not false."""
+"""The measured label. `equivalent`: the circuit was planted as false, but is as good as the true circuit."""
 
 T = TypeVar("T")
 
@@ -40,11 +48,11 @@ class Host:
 
     Attributes:
         hops: D.
-        seed: the seed of a built model's places and noise, or the one that a model was trained from.
+        seed: the seed that the model was trained from, or that draws the order of heads and the noise of a built model.
         transformer: the model.
-        problem: the problem that it answers.
-        circuit: its circuit.
-        beside: rows without a path that the circuit has at something else than uniform, and what they are at.
+        problem: the problem that the model answers.
+        circuit: the model's circuit.
+        beside: the ablations of rows without a path, for the rows that the circuit does not set to uniform attention.
         others: circuits of other trained models of the same shape; None for a model built by hand.
     """
 
@@ -58,10 +66,10 @@ class Host:
 
     @classmethod
     def build(cls, hops: int, seed: int) -> Host:
-        """The model built by hand of so many hops and that seed.
+        """Return the model built by hand for `hops` hops, with the order of its heads and its noise drawn from `seed`.
 
-        It has three heads per layer in random places: the real one, one that attends alike and writes next to nothing,
-        and one that attends like the real one of another layer and writes nothing. There is noise on every weight.
+        Each layer has three heads in random order: the real head, a twin that attends like it and writes next to
+        nothing, and a head that attends like the real head of another layer and writes nothing. Every weight has noise.
         """
         witness = hs.theory.build_witness(hops, spare_heads=2)
         model, generator = witness.transformer, torch.Generator().manual_seed(seed)
@@ -82,7 +90,7 @@ class Host:
 
     @classmethod
     def trained(cls, model: Any, circuit: hs.Circuit, others: Sequence[hs.Circuit]) -> Host:
-        """A trained model with the circuit that was found in it, which has neither groups nor helpers."""
+        """Return a trained model with the circuit found in it, which must have neither groups nor helpers."""
         paths = tuple(found.path for found in circuit.paths)
         beside = {row: ablation for row, ablation in circuit.interventions.items() if row not in circuit.rows}
         elsewhere = tuple(tuple(found.path for found in other.paths) for other in others)
@@ -90,19 +98,19 @@ class Host:
         return cls(circuit.hops, circuit.seed, transformer, model.problem, paths, beside, elsewhere)
 
     def parts(self, circuit: Sequence[hs.AttentionPath | str]) -> list[hs.AttentionPath | str]:
-        """A circuit as `Model.check` takes it: its paths, and the rows that are not uniform."""
+        """Return a circuit in the form that `Model.check` takes: its paths, and the rows that are not uniform."""
         roles, used = self.problem.roles, {path.row for path in circuit if isinstance(path, hs.AttentionPath)}
         rows = [(row.describe(roles), ablation) for row, ablation in self.beside.items() if row not in used]
         return [*circuit, *(f"{row}={ablation.kind.value}" for row, ablation in rows)]
 
     @cached_property
     def model(self) -> Any:
-        """The model, to ablate and to check circuits of."""
+        """The model in the form in which it can be ablated and its circuits checked."""
         return Altered(self.transformer, lambda layer, block: AlteredBlockAsItWas(block)).model(self.problem)
 
     @cached_property
     def attended(self) -> list[hs.AttentionPath]:
-        """A path for every role to which a row that can reach an answer gives more than a tenth of its weight."""
+        """The paths along which a row that can affect an answer puts more than a tenth of its attention."""
         maps = self.model.attention()
         keys = range(len(self.problem.roles))
         return [
@@ -114,12 +122,12 @@ class Host:
 
     @property
     def heads(self) -> int:
-        """Heads in each layer, and so the number of the first one that is added."""
+        """The number of heads in each layer, which is also the number (from 0) of the first added head."""
         return self.transformer.shape.heads
 
 
 def _put(attention: Any, head: int, weights: Mapping[str, torch.Tensor], gain: float) -> None:
-    """Make a head a copy of head 0 of some weights, and let it write `gain` times as much."""
+    """Copy head 0 of `weights` to the given head, and multiply what the head writes by `gain`."""
     width = attention.d_head
     here, first = slice(head * width, (head + 1) * width), slice(width)
     for name in ("query", "key", "value"):
@@ -133,12 +141,12 @@ class Planted:
     """A planted circuit.
 
     Attributes:
-        circuit: its paths, as `Model.check` takes them.
-        description: what was done.
-        model: the model that it is planted in, where that is not the host's own.
-        without: for a path that is claimed and not needed, or that is needed and not claimed, the ablation that shows
-            it: with it the whole model still answers, or does not.
-        breaks: whether that ablation must break the model, and not leave it as it is.
+        circuit: its paths, in the form that `Model.check` takes.
+        description: what was changed, in words.
+        model: the altered model that the circuit is planted in; None if the circuit is planted in the host's own model.
+        without: the ablation of the whole model that shows that the circuit is false; None if the circuit alone is run.
+        breaks: True if the circuit is false when `without` breaks the model (a needed path is not claimed); False if
+            the circuit is false when the model still answers (a claimed path is not needed).
     """
 
     circuit: tuple[hs.AttentionPath | str, ...]
@@ -149,7 +157,7 @@ class Planted:
 
 
 def label(kind: str, host: Host, planted: Planted, max_loss: float) -> Label:
-    """The truth about a planted circuit, by its effect on sequences that no check uses."""
+    """Return the label of a planted circuit, by its measured effect on sequences that no check uses."""
     if kind == "true":
         return "true"
     model, low, high = planted.model or host.model, max_loss / MARGIN, max_loss * MARGIN
@@ -163,14 +171,14 @@ def label(kind: str, host: Host, planted: Planted, max_loss: float) -> Label:
 
 
 def _all_but(host: Host, circuit: Sequence[hs.AttentionPath | str]) -> dict[Any, Any]:
-    """The ablation of every row that has no path among these; those are left as the model has them."""
+    """Return the ablations of all rows without a path in `circuit`; rows with a path are left unchanged."""
     used = {path.row for path in circuit if isinstance(path, hs.AttentionPath)}
     rows = [row for row in host.model.evaluator.live_rows if row not in used]
     return {row: host.beside.get(row, "uniform") for row in rows}
 
 
 def plant(kind: str, host: Host, generator: torch.Generator) -> Planted | None:
-    """Plant a circuit of a kind; None where there is nothing to do it to."""
+    """Plant a circuit of the given kind and return it, or None if this kind cannot be planted in the host."""
     return KINDS[kind](host, generator)
 
 
@@ -285,7 +293,7 @@ KINDS: Mapping[str, Callable[[Host, torch.Generator], Planted | None]] = {
     "by turns": _by_turns,
     "sink": _sink,
 }
-"""The kinds by name; all but `true` are planted to be refused."""
+"""The function that plants each kind, by name. The checks should refuse every kind but `true`."""
 
 
 def _one(choices: Sequence[T], generator: torch.Generator) -> T | None:
@@ -302,7 +310,7 @@ def _between(low: float, high: float, generator: torch.Generator) -> float:
 
 
 def _visible(host: Host, path: hs.AttentionPath) -> list[int]:
-    """Roles that a path's row sees for certain: those of pairs whose block is before, or the same pair's first."""
+    """Return the keys that a path's query can always see: roles of earlier blocks, and its own pair's first member."""
     fact = host.problem.fact_of
     at = fact(path.query)
     return [

@@ -1,7 +1,8 @@
-"""A model with a resting head: most of its weight is where it reads nothing, and some on a key, for no use.
+"""A model with a resting head: most of its weight is where it reads nothing, and a little is on a key that is not used.
 
-The head is added to a layer of a known model. What it reads must not reach the stream, so its row is needed, but the
-little attention to the key is not: a circuit that has the row with all that it attends to claims one path too many.
+The head is added to a layer of a known model. If its row is ablated, the head writes a large vector to the residual
+stream, so the row is needed. The little attention to the key is not needed. A circuit that contains the row with every
+key that it attends to therefore claims one path too many.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import hopscope as hs
 from studies.calibration.altered import Altered, BlockWithMore, Known, start_of
 
 MAGNITUDE = 10.0
-"""Length of the vector that a head writes where it does not rest at all."""
+"""Length of the vector that the head writes if it does not rest at all."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class Rest:
     """A resting head.
 
     Attributes:
-        layer: the layer that it is in, from 0.
-        pair: the pair whose second members rest; they attend to the first members, the positions before them. It is not
-            the last pair, which is where they rest.
+        layer: the layer of the head, from 0.
+        pair: the pair whose second members are the queries that rest. Each of them also attends to the first member,
+            one position before. The last pair is not allowed, because the queries rest at its first position.
         weight: the attention weight on the first member.
-        seed: the seed of the direction in which the head writes what it reads where it does not rest.
+        seed: the seed of the direction in which the head writes.
     """
 
     layer: int
@@ -38,11 +39,11 @@ class Rest:
     seed: int
 
     def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
-        """The path along which the head attends, for which it is not needed.
+        """Return the path along which the head attends a little, which the model does not need.
 
         Args:
-            problem: the problem, for its roles.
-            head: its number in the layer, from 0: as many as the known model has, since it is the last.
+            problem: the problem, which names the roles.
+            head: the number of the head in its layer, from 0. It is the known model's number of heads.
         """
         return hs.AttentionPath(
             self.layer, head, problem.roles.index(f">x{self.pair}"), problem.roles.index(f"x{self.pair - 1}>")
@@ -50,11 +51,11 @@ class Rest:
 
 
 def resting(known: Known, rest: Rest) -> Altered:
-    """A known model with one more head in every layer, the last of each.
+    """Return a known model with one head added at the end of every layer.
 
     Args:
-        known: the known model, on chains deepest first.
-        rest: which of the added heads rests, and how; the others write nothing.
+        known: the known model, with the block of the deepest pair first.
+        rest: the layer whose added head rests, and how. The heads added to other layers write nothing.
     """
     own, generator = _pattern(known.problem, rest), torch.Generator().manual_seed(rest.seed)
     direction = torch.randn(known.transformer.shape.d_model, generator=generator)
@@ -65,7 +66,7 @@ def resting(known: Known, rest: Rest) -> Altered:
 
 
 def _pattern(problem: hs.RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"]:
-    """The attention of the added head: on the first position, where it rests, and a little on the position before."""
+    """Return the added head's pattern: it rests at the first position, with a little weight on the position before."""
     pattern = torch.zeros(problem.sequence_length, problem.sequence_length)
     pattern[:, 0] = 1
     start = start_of(problem, rest.pair)
@@ -76,7 +77,7 @@ def _pattern(problem: hs.RetrievalProblem, rest: Rest) -> Float[Tensor, "query k
 
 
 class _WithRest(BlockWithMore):
-    """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
+    """A block of the known model with one more head: the resting head or, in other layers, one that writes nothing."""
 
     def __init__(self, block: Any, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"]) -> None:
         super().__init__(block, own)
@@ -88,7 +89,7 @@ class _WithRest(BlockWithMore):
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What the block's heads write. The added one writes what it reads where its row rests, and nowhere else."""
+        """Return what the heads write. At resting queries, the added head's output grows with its weight elsewhere."""
         output: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]
-        read = pattern[:, -1, :, 1:].sum(dim=-1)  # everything but the position to rest at
+        read = pattern[:, -1, :, 1:].sum(dim=-1)  # all weight off the first position, where the head rests
         return output + (read * self.writes)[..., None] * self.direction

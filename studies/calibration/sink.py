@@ -1,8 +1,8 @@
 """A model with a sink: a head that rests at a key of its own chain, where it reads nothing.
 
-The head is added to a layer of a known model. Anywhere else it writes what it must not, so its row is needed, and all
-of its weight is on one key of its own chain; but nothing of that chain is carried from there. Heads of language models
-rest likewise, at the first token of a text.
+The head is added to a layer of a known model. All of its weight is on one key of its own chain, but the head carries
+nothing of that chain. If it attended elsewhere, it would write a large vector that breaks the model, so its row is
+needed. Heads of language models rest in the same way at the first token of a text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import hopscope as hs
 from studies.calibration.altered import Altered, BlockWithMore, Known, start_of
 
 MAGNITUDE = 10.0
-"""Length of the vector that the head writes where it attends to something else with all its weight."""
+"""Length of the vector that the head writes if all of its weight is away from the sinks."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Sink:
     """A head that rests at a key of its own chain.
 
     Attributes:
-        layer: the layer that it is in, from 0.
-        pair: the pair whose second members rest at the first ones, the positions before them.
+        layer: the layer of the head, from 0.
+        pair: the pair whose second members rest at its first members, each one position before.
         seed: the seed of the direction in which the head writes.
     """
 
@@ -36,22 +36,22 @@ class Sink:
     seed: int
 
     def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
-        """Where the head rests, as a path.
+        """Return the path along which the head attends to the key where it rests.
 
         Args:
-            problem: the problem, for its roles.
-            head: its number in the layer, from 0: as many as the known model has, since it is the last.
+            problem: the problem, which names the roles.
+            head: the number of the head in its layer, from 0. It is the known model's number of heads.
         """
         roles = problem.roles
         return hs.AttentionPath(self.layer, head, roles.index(f">x{self.pair}"), roles.index(f"x{self.pair - 1}>"))
 
 
 def with_sink(known: Known, sink: Sink) -> Altered:
-    """A known model with one more head in every layer, the last of each.
+    """Return a known model with one head added at the end of every layer.
 
     Args:
-        known: the known model, on chains deepest first.
-        sink: which of the added heads rests, and where; the others write nothing.
+        known: the known model, with the block of the deepest pair first.
+        sink: the layer whose added head rests, and where. The heads added to other layers write nothing.
     """
     problem, generator = known.problem, torch.Generator().manual_seed(sink.seed)
     start = start_of(problem, sink.pair)
@@ -65,9 +65,9 @@ def with_sink(known: Known, sink: Sink) -> Altered:
 
 
 class _WithSink(BlockWithMore):
-    """A block of the known model with one more head, which rests at the `keys`, each the position before its query.
+    """A block of the known model with one more head, which rests at `keys`; each query is one position after its key.
 
-    Its other rows attend to themselves and write nothing.
+    The head's other queries attend to themselves and write nothing.
     """
 
     def __init__(self, block: Any, keys: Tensor, length: int, wrong: Float[Tensor, " d_model"]) -> None:
@@ -83,7 +83,7 @@ class _WithSink(BlockWithMore):
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What the block's heads write; the added one writes how much it attends to elsewhere."""
+        """Return what the heads write. The added head writes in proportion to its weight away from the sinks."""
         output: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]
         elsewhere = pattern[:, -1].sum(dim=-1) - (pattern[:, -1] * self.at).sum(dim=-1)
         return output + (self.rests * elsewhere)[..., None] * self.wrong

@@ -1,26 +1,30 @@
 """Do the six checks refuse false circuits, and pass true ones?
 
-False circuits of eleven kinds (`studies.calibration.kinds`), and the true ones, are planted in models whose circuit is
-known, and checked like any other, on as many sequences as any other, with fresh sequences and draws each time. Models
-are built by hand (nine of one, two and three hops) or trained: two hops, three layers, the laptop's recipe, seeds 1100
-and 1101, those of them in which a quick search finds a certified circuit without groups and helpers. Of each kind
-circuits are planted, model after model, until 60 have a label, or 15 a model have been planted (thirty a trained one).
-After three rounds models of three hops get no more, and trained ones come last and get fewer where time does not
-suffice: both were decided when the cost had been seen, and of the outcomes only those of a trial of 36 circuits.
+False circuits of eleven kinds (`studies.calibration.kinds`) and true circuits are planted in models whose circuit is
+known. They are checked like any other circuit, on the usual number of sequences, with fresh sequences and draws each
+time. Nine models are built by hand, of one, two and three hops. The others are trained: two hops, three layers, the
+laptop's recipe, seeds 1100 and 1101. A trained model is used if a quick search finds a certified circuit without groups
+and helpers in it.
 
-Whether a planted circuit is false of its model is decided by losses on sequences that no check uses, with a margin and
-with own patterns: a wrong path may be as good as the right one where its key holds the same symbol. Circuits that are
-as good, and those within the margin, are counted and left out. So are, for imposed patterns, trained models whose true
-circuit does not pass by them.
+Circuits of each kind are planted, model after model, until 60 of them have a label or each model has had 15 (a trained
+model: 30). Models of three hops get no more circuits after three rounds. Trained models come last, and get fewer
+circuits if time runs out. These two limits were set when the cost was known. The only outcomes known at that time were
+those of a trial of 36 circuits.
 
-Confirmed: of the false circuits at most `FALSE_PASSES` pass, by the upper end of the 95% Clopper-Pearson interval over
-all kinds; each kind is reported with its own. Of the true circuits of models built by hand at least `TRUE_PASSES` pass,
-and the lower end is above 90%; refuted where the upper end is below `TRUE_PASSES`. For trained models true passes are
-reported, not judged: their circuit was chosen for being certified.
+Losses on sequences that no check uses decide, with a margin and with own patterns, whether a planted circuit is false
+of its model. A wrong path can be as good as the right one if its key holds the same symbol. Circuits that are as good
+as the true one, and circuits within the margin, are counted and left out. For imposed patterns, trained models whose
+true circuit does not pass are also left out.
+
+False circuits: confirmed if the upper end of the 95% Clopper-Pearson interval of the share that passes, over all kinds,
+is below `FALSE_PASSES`. Each kind is also reported with its own interval. True circuits of models built by hand:
+confirmed if at least `TRUE_PASSES` of them pass and the lower end of the interval is above 90%; refuted if the upper
+end is below `TRUE_PASSES`. True circuits of trained models are reported but not judged, because these circuits were
+chosen for being certified.
 
     python -m studies calibration runs/studies/calibration
 
-By imposed patterns too, and each circuit only until a check refuses it: `python tests/false_claims --circuits FOLDER`.
+`python tests/false_claims --circuits FOLDER` also uses imposed patterns, and stops at the first check that refuses.
 """
 
 from __future__ import annotations
@@ -46,33 +50,33 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 FALSE_PASSES, TRUE_PASSES = 0.05, 0.95
-"""The share of false circuits that may pass all checks, and that of true ones that must."""
+"""The largest share of false circuits that may pass all checks, and the smallest share of true circuits that must."""
 
 Refused = Callable[[Any, Sequence[Any], float, int], Mapping[str, tuple[str, ...]]]
-"""Given a model, a circuit, the threshold and a seed: by patterns, own or imposed, the checks that refuse it."""
+"""Takes a model, a circuit, the loss threshold and a seed; returns, by patterns, the checks that refuse the circuit."""
 
 
 def by_own_patterns(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> Mapping[str, tuple[str, ...]]:
-    """The checks that refuse a circuit, with the model's own patterns; of random circuits its card has only one."""
+    """Return the checks that refuse a circuit, with own patterns. Only one random circuit is drawn for comparison."""
     checked = model.check(circuit, max_loss=max_loss, seed=seed, proof=hs.CertificateConfig(draws=1), progress=False)
     return {"own": checked.failed}
 
 
 @dataclass(frozen=True)
 class CalibrationStudy:
-    """What is planted and where.
+    """The settings of the calibration study.
 
     Attributes:
         recipe: the recipe of the trained models.
         built: hops and seed of each model built by hand.
         trained: the seeds of the trained models.
         kinds: the kinds of circuits to plant.
-        each: how many circuits of each kind are to have a label.
-        most: how many are planted at most in each model built by hand; in a trained one twice as many.
-        deep_rounds: how many are planted in each model built by hand of three hops, where a check costs most.
+        each: the number of circuits of each kind that should have a label.
+        most: the most circuits of a kind to plant in a model built by hand; a trained model gets twice that number.
+        deep_rounds: the most circuits of a kind to plant in a model of three hops, for which checks cost most.
         max_loss: the highest loss that a circuit may have.
-        search: how circuits of trained models are searched for.
-        refused: which checks refuse a circuit.
+        search: the settings of the search for the circuits of trained models.
+        refused: the function that returns the checks that refuse a circuit.
     """
 
     recipe: hs.Recipe
@@ -90,21 +94,21 @@ class CalibrationStudy:
 
     @property
     def setups(self) -> list[hs.Setup]:
-        """The trained models, a run each."""
+        """The runs of the trained models, one per seed."""
         problem = hs.RetrievalProblem(hops=2)
         return [hs.Setup(f"trained/{seed}", problem, self.recipe, (seed,)) for seed in self.trained]
 
 
 @dataclass(frozen=True)
 class Certified:
-    """One planted circuit and what became of it.
+    """A planted circuit, its label, and the checks that refused it.
 
     Attributes:
-        model: the model that it was planted in.
+        model: the name of the model that it was planted in.
         kind: the kind of circuit that was planted.
-        description: what was done to the circuit.
-        label: whether it is truly a circuit.
-        refused: by patterns, own or imposed, the checks that refuse it; empty where its label does not count.
+        description: what was changed in the circuit or the model.
+        label: the measured label.
+        refused: the checks that refuse it, by patterns (`own` or `imposed`); empty if `counts` is False.
     """
 
     model: str
@@ -115,23 +119,23 @@ class Certified:
 
     @property
     def counts(self) -> bool:
-        """Whether its label is the one that its kind is planted to have."""
+        """Whether the label is as planted: `true` for the kind `true`, `false` for all other kinds."""
         return self.label == ("true" if self.kind == "true" else "false")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The circuits of one kind, in models of one origin, by own or by imposed patterns.
+    """The counts of one kind of circuit, in models of one origin, with own or imposed patterns.
 
     Attributes:
         origin: `built` or `trained`.
         patterns: `own` or `imposed`.
         kind: the kind.
-        planted: how many were planted.
-        n: how many of them have a label.
-        passed: how many of these pass.
-        refused: how many of the others are refused by each check.
-        passes: the model of each that passes, and what was done to the circuit; not of the true ones.
+        planted: the number of circuits planted.
+        n: the number of planted circuits whose label is as planted.
+        passed: the number of these `n` circuits that pass all checks.
+        refused: the number of these `n` circuits that each check refuses.
+        passes: for each false circuit that passes, the model and what was changed; empty for true circuits.
     """
 
     origin: str
@@ -145,7 +149,7 @@ class Cell:
 
     @classmethod
     def of(cls, origin: str, patterns: str, kind: str, planted: Sequence[Certified]) -> Cell:
-        """What became of the circuits of a kind."""
+        """Return the counts of the planted circuits of one kind."""
         counted = [circuit for circuit in planted if circuit.counts and patterns in circuit.refused]
         passed = [circuit for circuit in counted if not circuit.refused[patterns]]
         refused = Counter(check for circuit in counted for check in circuit.refused[patterns])
@@ -155,29 +159,29 @@ class Cell:
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """What became of all planted circuits, and how many trained models they were planted in, of how many."""
+    """All counts, and the number of trained models that circuits were planted in (`trained`, out of `of`)."""
 
     cells: tuple[Cell, ...]
     trained: int
     of: int
 
     def among(self, origin: str, patterns: str) -> list[Cell]:
-        """The cells of models of one origin, by own or by imposed patterns."""
+        """Return the cells of models of one origin, with own or imposed patterns."""
         return [cell for cell in self.cells if (cell.origin, cell.patterns) == (origin, patterns)]
 
 
 def standard(recipe: hs.Recipe) -> CalibrationStudy:
-    """The study as it is."""
+    """Return the study of a recipe, with three layers."""
     return CalibrationStudy(replace(recipe, layers=3))
 
 
 def quick(recipe: hs.Recipe) -> CalibrationStudy:
-    """A tiny version that only shows that the study runs; nothing is trained."""
+    """Return a tiny version, which trains nothing and only shows that the study runs."""
     return CalibrationStudy(recipe, ((1, 0),), (), ("true", "missing"), 1, 1, search=HASTY)
 
 
 def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
-    """Plant and check what is not done yet; each circuit is a file of its own in `folder / runs`."""
+    """Plant and check the circuits that are not done yet; each circuit has its own file under `folder / runs`."""
     runs = folder / "runs"
     built = _planted(study, "built", study.built, study.most, runs, work)
     work.train(study.setups, runs)
@@ -192,7 +196,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
 def _planted(
     study: CalibrationStudy, origin: str, models: Sequence[tuple[Any, ...]], most: int, runs: Path, work: Work
 ) -> list[Cell]:
-    """What becomes of circuits planted in models of one origin, at most so many of a kind in each."""
+    """Plant at most `most` circuits of each kind in each model of one origin, and return their counts."""
     done: dict[str, list[Certified]] = {kind: [] for kind in study.kinds}
     for number in range(most):
         wanted = [kind for kind in study.kinds if sum(circuit.counts for circuit in done[kind]) < study.each]
@@ -208,13 +212,13 @@ def _planted(
 
 
 def _usable(study: CalibrationStudy, path: Path) -> bool:
-    """Whether a circuit was found in a trained model in which others can be planted."""
+    """Whether a trained model has a certified circuit without groups and helpers, as planting needs."""
     circuit = circuit_at(path, None, study.search)
     return bool(circuit and circuit.certified and not circuit.groups and not circuit.helpers)
 
 
 def certify(study: CalibrationStudy, where: tuple[Any, ...], kind: str, number: int, folder: Path) -> None:
-    """Plant and label a circuit and, where its label counts, check it; null is written where none can be planted."""
+    """Plant, label and record a circuit, and check it if its label counts; record null if it cannot be planted."""
     record = _record(folder, where, kind, number)
     if record.exists():
         return
@@ -235,14 +239,14 @@ def certify(study: CalibrationStudy, where: tuple[Any, ...], kind: str, number: 
 
 @lru_cache(maxsize=64)
 def _true_passes(study: CalibrationStudy, where: tuple[Any, ...], patterns: str) -> bool:
-    """Whether the true circuit of a trained model passes by those patterns."""
+    """Whether the true circuit of a trained model passes with the given patterns (`own` or `imposed`)."""
     host = _host(*where)
     return not study.refused(host.model, host.parts(host.circuit), study.max_loss, 0)[patterns]
 
 
 @lru_cache(maxsize=1)
 def _host(*where: Any) -> Host:
-    """The model built by hand of so many hops and a seed; or the trained one of a run, among other runs."""
+    """Return the built model for (hops, seed), or the trained model for (its run folder, all run folders, search)."""
     if len(where) == 2:
         return Host.build(*where)
     path, every, search = where
@@ -260,7 +264,7 @@ def _record(folder: Path, where: tuple[Any, ...], kind: str, number: int) -> Pat
 
 
 def judge(found: CalibrationResult) -> list[Judgement]:
-    """Judge whether few false circuits pass, and most true ones."""
+    """Judge whether few false circuits pass and whether most true circuits pass."""
     judgements = []
     for origin, patterns in dict.fromkeys((cell.origin, cell.patterns) for cell in found.cells):
         cells, where = found.among(origin, patterns), f"{origin} models, {patterns} patterns"
@@ -286,7 +290,7 @@ def _judged(where: str, true: bool, passed: int, n: int) -> Judgement:
 
 
 def table(found: CalibrationResult) -> str:
-    """A Markdown table: for each kind, how many have a label, how many pass, and the checks that refuse the others."""
+    """Return a Markdown table of the cells: how many circuits pass, and which checks refuse the rest."""
     rows = []
     for cell in found.cells:
         low, high = clopper_pearson(cell.passed, cell.n) if cell.n else (0.0, 1.0)

@@ -1,8 +1,8 @@
-"""Intermittent attention: a row attends to its key for some questions, and for the rest to the other member of the
-key's pair, from which it reads the same.
+"""Intermittent attention: a row attends to its key in some sequences, and to the other member of the key's pair in the
+rest.
 
-By which symbols there are: each sequence has its turn. So the model does as before, and a circuit that names the key
-alone is right for some of the questions.
+The row reads the same at both. The first symbol of a sequence decides which of the two the row attends to. The model
+answers as before, and a circuit that names only the key is right for only some of the questions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from studies.calibration.backup import Backup, Merging, Shared, merging
 
 @dataclass(frozen=True)
 class Turns:
-    """A row that attends elsewhere at times.
+    """A row that attends to different positions in different sequences.
 
     Attributes:
-        path: the path that it takes for some questions. The key is a member of a pair in which the query is not.
-        share: the share of the sequences in which it does.
+        path: the path that the row takes in some sequences. The query must not be in the key's pair.
+        share: the share of the sequences in which the row takes this path.
         seed: the seed of the direction along which sequences are distinguished.
     """
 
@@ -35,35 +35,35 @@ class Turns:
 
 
 def by_turns(known: Known, turns: Turns) -> Altered:
-    """A known model in which one row attends elsewhere at times.
+    """Return a known model in which one row attends to another position in some sequences.
 
     Args:
-        known: the known model, on chains under a causal mask.
-        turns: the row, and how often it attends where.
+        known: the known model, under a causal mask.
+        turns: the path of the row, and how often the row takes it.
     """
     moved, apart = Backup(turns.path, 0.0), distinguished_by(known, turns.path.layer, turns.share, turns.seed)
     return Altered(known.transformer, lambda layer, block: _Turned(block, merging(known, moved, layer), apart))
 
 
 class Distinguished(NamedTuple):
-    """What distinguishes sequences: the first position, which attends to nothing but itself, along a direction."""
+    """Two kinds of sequences, distinguished by the first position (which sees only itself) along a direction."""
 
     direction: Float[Tensor, " d_model"]
     least: float
 
     def __call__(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Bool[Tensor, "sequence 1 1"]:
-        """Whether a sequence is of the second kind."""
+        """Return whether each sequence is of the second kind."""
         return (normed[0, :, 0] @ self.direction >= self.least)[:, None, None]
 
 
 @torch.no_grad()
 def distinguished_by(known: Known, layer: int, share: float, seed: int) -> Distinguished:
-    """A way to distinguish sequences in a layer, by their first symbols, so that a share of them is of the first kind.
+    """Return a division of sequences by their first symbol, so that a share of them is of the first kind.
 
     Args:
         known: the known model, under a causal mask.
-        layer: the layer, from 0.
-        share: of the sequences, those of the first kind.
+        layer: the layer in which sequences are distinguished, from 0.
+        share: the share of the sequences that is of the first kind.
         seed: the seed of the direction.
     """
     model, batch = known.transformer, hs.sample(known.problem, 512, torch.Generator().manual_seed(seed))
@@ -75,13 +75,13 @@ def distinguished_by(known: Known, layer: int, share: float, seed: int) -> Disti
 
 
 class _Turned(Shared):
-    """A block in which the row of some queries reads its key at another place in some sequences."""
+    """A block in which one row attends to another position in sequences of the second kind."""
 
     def __init__(self, block: Any, merging: Merging, apart: Distinguished) -> None:
         super().__init__(block, merging)
         self.apart = apart
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The pattern of the block's heads; or, in sequences of the second kind, with the key's weight elsewhere."""
+        """Return the heads' pattern. In sequences of the second kind, the key's weight is on the other member."""
         usual: Tensor = self.attention.pattern(normed, normed)[0]
         return torch.where(self.apart(normed)[..., None], super().pattern(normed), usual)

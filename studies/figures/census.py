@@ -1,4 +1,4 @@
-"""A census of circuits: how large they are, how alike, and whether they change."""
+"""The figure of the census: how large circuits are, how similar they are, and whether they change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def census(result: CensusResult) -> Figure:
-    """Left: paths of the circuits with imposed patterns by depth; the line is the theory's minimum. Middle: overlap of
-    steps beyond the first useful layer, between models and between two searches of one model. Right: paths before and
-    after further training.
+    """Draw the census in three panels.
+
+    Left: the number of paths with imposed patterns, by depth; the line is the theory's minimum. Middle: the overlap of
+    retrieval steps beyond the first useful layer, between models and between two searches of the same model. Right: the
+    number of paths before and after further training.
 
     Raises:
         InputError: no model has a circuit.
@@ -42,7 +44,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
     for place, layers in enumerate(result.depths):
         models = [model for model in result.solved(layers) if model.imposed]
         counts = Counter(len(model.imposed) for model in models)
-        sizes = range(min(counts, default=0), max(counts, default=-1) + 1)  # also those that no circuit has
+        sizes = range(min(counts, default=0), max(counts, default=-1) + 1)  # includes sizes that no circuit has
         look = hop_look(place + 1)
         axes.plot(sizes, [counts[size] / len(models) for size in sizes], color=look.color, marker=look.marker,
                   label=f"{layers} layers (n = {len(models)})")  # fmt: skip

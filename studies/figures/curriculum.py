@@ -1,4 +1,4 @@
-"""How many seeds learn the last hop, by the target hops."""
+"""The figure of the curriculum study: the share of seeds that learn the last hop, by target hops."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LOOKS: dict[StudyVerdict, tuple[str, str]] = {
 
 
 def curriculum(found: Conditions) -> Figure:
-    """A row for each condition: the share of seeds that learned the last hop, with its 95% interval, and the median
-    step.
+    """Draw a row for each condition: the share of seeds that learned the last hop, with its 95% interval, and the
+    median step at which they learned it.
 
     Raises:
         InputError: no condition has a finished seed.

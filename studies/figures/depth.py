@@ -1,4 +1,4 @@
-"""Trained depth against the depth that theory asks for."""
+"""The figure of the depth study: the depth that training needs, and the depth that theory asks for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def depth(found: Conditions) -> Figure:
-    """A panel for each mask and number of heads: a disc per D and depth, filled by the share that learned all hops.
+    """Draw a panel for each mask and number of heads, with a disc for each D and depth.
 
-    The line is the theory's exact minimum, the dotted one Theorem 1. Below the line a disc is red if a seed learned all
-    hops.
+    The filled share of a disc is the share of seeds that learned all hops. The solid line is the theory's exact
+    minimum, and the dotted line is Theorem 1. A disc below the solid line is red if a seed learned all hops.
 
     Raises:
         InputError: no condition has a finished seed.

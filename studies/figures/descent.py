@@ -1,4 +1,4 @@
-"""Circuits over training: how much of the last circuit is there when, and what spikes do."""
+"""The figure of the descent study: how much of the last circuit each checkpoint has, and what spikes change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SPIKES = {False: (BLUE, "no spike between"), True: (VERMILION, "a spike between
 
 
 def descent(result: DescentResult) -> Figure:
-    """A panel for each rate: the share of the last circuit's paths that each checkpoint's circuit has, a line for each
-    model, a cross where the loss spiked. Right: what two neighbouring checkpoints' circuits have in common, over both
-    rates.
+    """Draw, for each rate, the share of the last circuit's paths that the circuit of each checkpoint has. Each line is
+    a model, and each cross is a spike of the loss. The right panel shows the overlap of the circuits of neighbouring
+    checkpoints, over both rates.
 
     Raises:
         InputError: no model has circuits at two checkpoints.

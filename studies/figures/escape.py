@@ -1,4 +1,4 @@
-"""How often a layer is saved, by number of chains and heads a row, beside what theory allows."""
+"""The figure of the escape study: how often a layer is saved, by number of chains and of heads per row."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLORS = (BLUE, VERMILION, GREEN, ORANGE)
-"""Colours by heads a row."""
+"""Colours by number of heads per row."""
 
 _MARKS = {1: "^", 2: "o", 3: "s"}
 """Marks by number of hops."""
 
 
 def escape(found: EscapeResult) -> Figure:
-    """The share of seeds that answer all hops with fewer layers than Assumption 1 asks for, with its 95% interval, by
-    number of chains; a colour for each number of heads per row and a mark for each D. The dotted line is theory: with a
-    head for every row or more, a layer can be saved with any number of chains.
+    """Draw the share of seeds that answer all hops with fewer layers than Assumption 1 asks for, by number of chains.
+    Bars are 95% intervals. Each number of heads per row has a colour, and each D has a mark. The dotted line is theory:
+    with at least one head for every row, a layer can be saved with any number of chains.
 
     Raises:
         InputError: no condition with too few layers has a finished seed.
@@ -52,7 +52,7 @@ def escape(found: EscapeResult) -> Figure:
         chains = sorted({condition.problem.chains for condition in found.shallow})
         axes.set_xscale("log", base=2)
         axes.set_xticks(chains, [str(count) for count in chains])
-        axes.set_xlabel("chains N, as many rows in a block")
+        axes.set_xlabel("chains N (rows per block)")
         axes.set_ylabel("share of seeds that save layers")
         axes.set_ylim(-0.03, 1.05)
         axes.set_title(f"{n_label(len(condition.seeds) for condition in found.shallow)} seeds each")

@@ -1,4 +1,4 @@
-"""What makes hops harder for a pretrained model: right answers by dress, and what the next word is instead."""
+"""The figure of `studies.harder`: how often a pretrained model is right, by dress, and what it says instead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLORS = dict(zip(KINDS, (BLUE, PURPLE, VERMILION, GREEN, ORANGE, FAINT, "white"
 
 
 def harder(found: Sequence[DressPoint]) -> Figure:
-    """Left: how often the right answer is the likeliest, by dress and D; right: what the next word is at D = 2."""
+    """Draw how often the right answer is the likeliest, by dress and D (left), and the next word at D = 2 (right)."""
     names = [dress.name for dress in DRESSES if any(point.dress == dress.name for point in found)]
     with house():
         drawn = new_figure(PAGE, 3.6)

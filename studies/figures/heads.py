@@ -1,4 +1,4 @@
-"""How far one layer comes with more and more heads, by number of chains, and with two layers."""
+"""The figure of the heads study: the loss of one layer with more and more heads, and of two layers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _COLORS = (BLUE, ORANGE, VERMILION)
 
 
 def heads(result: HeadsResult) -> Figure:
-    """The loss against the number of heads: a dot for each model, filled with one layer, open with two; a line through
-    the means of one layer; dotted, the loss of averaging the candidates; the solid line below is the loss threshold.
+    """Draw the loss against the number of heads. Dots are models, filled with one layer and open with two. Lines join
+    the means of one layer. Dotted lines show the loss of averaging the candidates, a solid line the loss threshold.
 
     Raises:
         InputError: no model is finished.

@@ -1,4 +1,4 @@
-"""Pretrained language models: accuracy as Figure 2 draws it, and against the size of the model."""
+"""Figures of pretrained language models: accuracy as in the paper's Figure 2, and by size of the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def figure_2(points: Sequence[dict[str, Any]]) -> Figure:
-    """As the paper's Figure 2, a row of panels for each form: bars with 95% intervals, dashed floors of guessing."""
+    """Draw the paper's Figure 2 with a row of panels for each form. Dashed lines are the accuracy of guessing."""
     from matplotlib.patches import Patch
 
     exact = [point for point in points if point["mode"] == "exact"]
@@ -55,7 +55,7 @@ def _bars(axes: Axes, points: Sequence[dict[str, Any]], by: str, groups: Sequenc
 
 
 def by_size(points: Sequence[dict[str, Any]]) -> Figure:
-    """How often the right answer of equations is the likeliest, with 95% intervals, against the size of the model."""
+    """Draw how often the right answer is the likeliest (equations, 95% intervals), against the size of the model."""
     exact = [point for point in points if point["mode"] == "exact" and point["formulation"] == "equations"]
     forms = [form for form in FORMS if any(point["form"] == form for point in exact)]
     with house():

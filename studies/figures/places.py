@@ -1,4 +1,4 @@
-"""Two hops with the layers that theory asks for and one fewer: which seeds learn them, by chains and heads, and how."""
+"""The figure of the places study: which seeds learn two hops with theory's number of layers or one fewer, and how."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LAYERS = (("o", VERMILION), ("s", BLUE))
-"""Marks and colours by number of layers, the fewest first."""
+"""Marks and colours by number of layers, starting with the fewest layers."""
 
 _LEAST = 1e-4
-"""The value drawn where a loss does not rise; numbers in records are rounded to this."""
+"""The value to draw for a loss that does not rise, which is the precision of numbers in records."""
 
 _CHAINS = (GREEN, ORANGE, PURPLE)
 """Colours by number of chains."""
 
 
 def places(found: PlacesResult) -> Figure:
-    """Left: the share of seeds that learned the second hop, with its 95% interval. Middle: for each model that has it,
-    how much the second hop's loss rises where rows are moved; above the line it is position-based. Right: the share
-    with one layer fewer than theory asks for, by number of heads.
+    """Draw the study in three panels.
+
+    Left: the share of seeds that learned the second hop, with its 95% interval. Middle: how much the second hop's loss
+    rises when rows are moved, for each model that learned the hop; a model above the line is position-based. Right: the
+    share of seeds that learned the hop with one layer fewer than theory asks for, by number of heads.
 
     Raises:
         InputError: no condition has a finished seed.
@@ -64,7 +66,7 @@ def places(found: PlacesResult) -> Figure:
 
 
 def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
-    """Draw the conditions with so many layers in both panels."""
+    """Draw the conditions with this number of layers in the left and middle panels."""
     conditions = [by_layer for by_layer in found.by_layers if by_layer.layers == layers and by_layer.seeds]
     if not conditions:
         return
@@ -78,7 +80,7 @@ def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes
 
 
 def _draw_heads(found: PlacesResult, axes: Axes) -> None:
-    """Draw the share with the fewest layers by number of heads, a line for each number of chains."""
+    """Draw the share of seeds that learned with the fewest layers, by number of heads; each line has its own N."""
     axes.set_xscale("log", base=2)
     shallow = [condition for condition in found.shallow if condition.seeds]
     for number, chains in enumerate(sorted({condition.problem.chains for condition in shallow})):
@@ -101,8 +103,8 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
 
 
 def _shares(conditions: Sequence[Condition]) -> tuple[list[float], list[list[float]]]:
-    """For each condition, the share of seeds that learned the second hop, and how far its 95% interval goes down and
-    up."""
+    """Return, for each condition, the share of seeds that learned the second hop, and how far its 95% interval reaches
+    below and above."""
     shares = [len(condition.steps(2)) / len(condition.seeds) for condition in conditions]
     bounds = [clopper_pearson(len(condition.steps(2)), len(condition.seeds)) for condition in conditions]
     down = [share - low for share, (low, _) in zip(shares, bounds, strict=True)]

@@ -1,4 +1,4 @@
-"""When the plateau ends and when all hops are learned, a row for each change of the recipe."""
+"""The figure of the plateau study: when the plateau ends and all hops are learned, for each change of the recipe."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def plateau(found: Conditions) -> Figure:
-    """A row for each condition: median step of x1 and of all hops (Kaplan-Meier, 95% intervals), and how many seeds
-    learned.
+    """Draw a row for each condition: the median steps at which x1 and all hops are learned, and how many seeds learned.
 
-    An arrow means never within the budget: at an interval's end, and in place of the median where there is no dot. The
-    bands are the intervals of the unchanged recipe, the first condition.
+    Medians and 95% intervals are by Kaplan-Meier. An arrow at the end of an interval means that this end is not within
+    the budget; without a dot, the median is not either. The bands are the intervals of the first condition, which is
+    the unchanged recipe.
 
     Raises:
         InputError: no condition has a finished seed.

@@ -1,4 +1,4 @@
-"""Circuits of pretrained models beside those of models trained on the problem: where in depth each kind of path is."""
+"""The figure of pretrained models: the depth of each kind of path, compared with models trained on the problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def kinds(circuits: Sequence[KnownCircuit]) -> Figure:
-    """A row for each group; every path of its circuits by its layer's share of all, an area for the loss without it."""
+    """Draw a row for each group, with a dot per path at its relative depth; the area is the loss without the path."""
     from matplotlib.lines import Line2D
 
     groups = list(dict.fromkeys(circuit.group for circuit in circuits))

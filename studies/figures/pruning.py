@@ -1,4 +1,4 @@
-"""What is left of models whose spare heads were removed: how many paths, and whether they are certified."""
+"""The figure of the pruning study: the paths and losses of models with all heads and of pruned models."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def pruning(result: PruningResult) -> Figure:
-    """Models with all heads and pruned, a line for each seed, and models of the laptop's recipe. Left: paths of each
-    circuit, filled where it is certified. Right: the loss of each model, with the loss threshold.
+    """Draw models with all heads and pruned models, joined by seed, and models of the laptop's recipe.
+
+    Left: the number of paths of each circuit; a filled dot is a certified circuit. Right: the loss of each model, and
+    the loss threshold.
 
     Raises:
         InputError: no model has a circuit.
@@ -47,7 +49,7 @@ def pruning(result: PruningResult) -> Figure:
 
 
 def _pairs(axes: Axes, result: PruningResult, of: Callable[[CircuitSummary], float | None]) -> None:
-    """Draw a number of every model, one condition next to the other; lines join the two of a seed."""
+    """Draw the value of `of` for every model, by condition. Lines join the two models of a seed."""
     for pruned, whole in result.pairs:
         before, after = of(whole), of(pruned)
         if before is not None and after is not None:

@@ -1,4 +1,4 @@
-"""How many seeds have not learned a hop yet, by step: the curves of every study that trains conditions."""
+"""Survival curves of the studies that train conditions: the share of seeds that have not learned a hop, by step."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _A_ROW = 4
-"""The most panels in a row."""
+"""The maximum number of panels in a row."""
 
 _A_LINE = 24
-"""The most characters of a panel's title in a line."""
+"""The maximum number of characters in a line of a panel's title."""
 
 
 def survival(found: Conditions) -> Figure:
-    """The share of seeds that have not learned a hop yet, a panel for each condition, a line for each hop.
+    """Draw the share of seeds that have not learned a hop yet, with a panel for each condition and a line for each hop.
 
-    Every seed is followed until it has learned everything or its budget is spent, so that no estimate is needed: the
-    counts themselves are drawn. Lines are a hair apart, as the figure says: those of hops that nobody learned
-    would hide one another.
+    Every seed is followed until it has learned every hop or its budget is spent, so the counts themselves are drawn and
+    no estimate is needed. Lines are moved slightly apart, because the lines of hops that no seed learned would hide one
+    another.
 
     Raises:
         InputError: no condition has a finished seed.

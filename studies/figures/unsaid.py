@@ -1,4 +1,4 @@
-"""When transformer D learns x1 and all hops, by what is read differently in its recipe, seed by seed."""
+"""The figure of the study `unsaid`: when each seed learns x1 and all hops, by reading of transformer D's recipe."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TITLES = {name.replace(" ", "-"): name.replace("/", ", ") for name in READINGS}
 
 
 def unsaid(found: Conditions) -> Figure:
-    """A row for each reading, the stand-in and the full size; a line for each seed, from x1 to all hops.
+    """Draw a row for each reading, with a line for each seed from x1 to all hops: the stand-in left, full size right.
 
-    An arrow means never within the budget. The vertical lines are the paper's plateau and half of it, from which on x1
-    is asked for.
+    An arrow means never within the budget. The vertical lines are the end of the paper's plateau and half of that step.
+    The study's rule asks that x1 is not learned before half of that step.
 
     Raises:
         InputError: no condition has a finished seed.

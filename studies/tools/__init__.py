@@ -1,2 +1,2 @@
-"""What many studies are made of: conditions and their training, what is kept of models, circuits of many,
+"""Code that the studies share: conditions and their training, circuits of many models, statistics, records and
 judgements."""

@@ -26,21 +26,21 @@ class CircuitSummary:
     """The circuit of one model, as a study counts it.
 
     Attributes:
-        model: the name of its run folder with that of the condition.
-        seed: the seed it was trained from.
+        model: the name of the model's run, which contains the name of its condition.
+        seed: the seed that the model was trained from.
         layers: the number of layers of the model.
         step: the step of the checkpoint; None for the last.
         hops: D.
-        loss: the loss of the unchanged model; None where it diverged, and so has no circuit.
-        certified: `own`, `imposed` or both: with which patterns its circuit passed all checks. Records from before the
-            six checks have it by the earlier twelve-part rules.
-        delivers: whether its paths carry x{D} to the query by theory.
-        strategy: `doubling`, `serial`, ..., see `hs.Circuit`; `none` without a circuit.
-        paths: the paths of the circuit with the model's own patterns; empty without a circuit.
-        again: the paths of the circuits that searches in other orders ended in, one entry for each order.
-        imposed: the paths of the circuit with imposed patterns (the paper's Appendix E procedure); empty without one,
-            and where its loss is too high.
-        imposed_again: the same of searches in other orders.
+        loss: the loss of the unchanged model; None if the model diverged. A model that diverged has no circuit.
+        certified: the patterns (`own`, `imposed` or both) with which the circuit passed all checks. Records that are
+            older than the six checks use the earlier rules, which had twelve parts.
+        delivers: whether, by theory, the circuit's paths carry x{D} to the query.
+        strategy: `doubling`, `serial`, ..., see `hs.Circuit`; `none` if there is no circuit.
+        paths: the paths of the circuit with the model's own patterns; empty if there is no circuit.
+        again: the paths of the circuits that searches in other orders found, with one entry for each order.
+        imposed: the paths of the circuit with imposed patterns (the paper's Appendix E procedure); empty if there is no
+            such circuit or its loss is too high.
+        imposed_again: the same as `again`, with imposed patterns.
     """
 
     model: str
@@ -58,22 +58,22 @@ class CircuitSummary:
     imposed_again: tuple[tuple[NamedPath, ...], ...] = ()
 
     def solves(self, max_loss: float) -> bool:
-        """Whether the loss of the unchanged model is below that; never where it diverged."""
+        """Whether the loss of the unchanged model is below `max_loss`; False if the model diverged."""
         return self.loss is not None and self.loss < max_loss
 
     @property
     def repeated(self) -> int:
-        """How many more paths than retrieval steps there are: what a second head, or a later layer, repeats."""
+        """The number of paths minus the number of distinct retrieval steps: steps that a head or layer repeats."""
         return len(self.paths) - len({(query, key) for *_, query, key in self.paths})
 
     @property
     def heads(self) -> int:
-        """The number of heads with a path."""
+        """The number of heads that have a path."""
         return len({path[:2] for path in self.paths})
 
     @property
     def shared_heads(self) -> int:
-        """The number of heads beyond the first useful layer with paths of more than one retrieval step."""
+        """The number of heads beyond the first useful layer whose paths make more than one retrieval step."""
         first = min((layer for layer, *_ in self.paths), default=0)
         steps: dict[tuple[int, int], set[tuple[str, str]]] = {}
         for layer, head, query, key in self.paths:
@@ -83,15 +83,15 @@ class CircuitSummary:
 
     @property
     def within(self) -> float | None:
-        """Mean overlap of the retrieval steps beyond the first useful layer, over pairs of searches of this model; None
-        without any."""
+        """The mean overlap of the retrieval steps beyond the first useful layer, over all pairs of searches of this
+        model; None if there is no pair."""
         searches = [steps_beyond_first(paths) for paths in (self.paths, *self.again)]
         pairs = [overlap(*pair) for pair in combinations(searches, 2)]
         return sum(pairs) / len(pairs) if pairs and self.paths else None
 
     @classmethod
     def of(cls, circuit: hs.Circuit, model: str, step: int | None = None) -> CircuitSummary:
-        """The summary of a circuit."""
+        """Return the summary of a circuit."""
         paths, *again = ends(circuit)
         imposed = circuit.imposed
         if imposed and imposed.loss > circuit.max_loss:
@@ -114,12 +114,12 @@ class CircuitSummary:
 
 
 def delivers(circuit: hs.Circuit) -> bool:
-    """Whether, in theory, the paths of a circuit carry what is asked for to where it is read."""
+    """Whether, by theory, the paths of a circuit carry the target symbol to the query."""
     return "delivery" in circuit.checks and circuit.checks["delivery"].passed
 
 
 def ends(circuit: hs.Circuit) -> list[tuple[NamedPath, ...]]:
-    """The paths that each order of the search ended in; those of the circuit come first."""
+    """Return the paths of the circuit that each order of the search found, starting with the paths of `circuit`."""
     found = [([path.path for path in circuit.paths], max(1, len(circuit.search.orders_ending_here)))]
     found += [([*other.paths], len(other.orders)) for other in circuit.others]
     return [tuple(path.names(circuit.roles) for path in paths) for paths, times in found for _ in range(times)]
@@ -127,7 +127,7 @@ def ends(circuit: hs.Circuit) -> list[tuple[NamedPath, ...]]:
 
 @dataclass(frozen=True)
 class Search:
-    """How circuits are searched for, and how much is measured for their checks."""
+    """The settings of the search for circuits (`budget`) and of their checks (`proof`)."""
 
     budget: hs.SearchConfig = field(default_factory=lambda: hs.SearchConfig("quick"))
     proof: hs.CertificateConfig = field(default_factory=lambda: hs.CertificateConfig())
@@ -137,22 +137,22 @@ HASTY = Search(
     hs.SearchConfig(hs.SearchBudget(1, 1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2)),
     hs.CertificateConfig(sequences=32, deciding=32, few=16, draws=4, halves=4),
 )
-"""For the quick versions of studies; its checks mean nothing."""
+"""The search of the quick versions of studies. The results of its checks mean nothing."""
 
 
 def find_circuits(setups: Sequence[hs.Setup], folder: Path, work: Work, search: Search) -> tuple[CircuitSummary, ...]:
-    """Train what is not trained yet, and find the circuit of each model.
+    """Train the models that are not trained yet, and return a summary of the circuit of each model.
 
-    A circuit that exists is not searched for again. A model that diverged counts as one without a circuit.
+    A circuit that exists is not searched for again. A model that diverged counts as a model without a circuit.
 
     Args:
         setups: runs of one model each.
-        folder: where the run folders are.
-        work: how the work is done.
-        search: how circuits are searched for.
+        folder: the folder that contains the run folders.
+        work: the settings for training and parallel work.
+        search: the settings of the search.
 
     Raises:
-        InputError: a run or a circuit there is damaged, or is another's.
+        InputError: a run or a circuit in the folder is damaged or belongs to something else.
     """
     work.train(setups, folder)
     runs = finished(setups, folder)
@@ -167,7 +167,7 @@ def find_circuits(setups: Sequence[hs.Setup], folder: Path, work: Work, search: 
 
 
 def circuit_at(path: Path, step: int | None, search: Search) -> Any:
-    """The circuit of the first model of the run in `path` at a step, None for the last; None if it had diverged."""
+    """Return the circuit of a run's first model at a step (None: the last step); None if the model had diverged."""
     run = hs.Run(path)
     if diverged(run, step):
         return None
@@ -181,26 +181,26 @@ def search_circuit(path: Path, step: int | None, search: Search) -> None:
 
 
 def diverged(run: hs.Run, step: int | None = None) -> bool:
-    """Whether the first model of a finished run had diverged, at a checkpoint or in the end."""
+    """Whether the first model of a finished run had diverged at a checkpoint, or at the end if `step` is None."""
     if not run.result.models[0].diverged:
-        return False  # it had not diverged before either: NaN stays NaN
+        return False  # nor had it diverged at any earlier step, since NaN stays NaN
     weights = () if step is None else run.transformer(step).state_dict().values()
     return step is None or not all(bool(torch.isfinite(weight).all()) for weight in weights)
 
 
 def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
-    """Query and key role of the paths beyond the first useful layer, in any layer and head."""
+    """Return the query and key roles of all paths beyond the first useful layer, without their layers and heads."""
     first = min((layer for layer, *_ in paths), default=0)
     return {(query, key) for layer, _, query, key in paths if layer > first}
 
 
 def overlap(first: set[Any], second: set[Any]) -> float:
-    """What both sets have in common, as a share of their union (Jaccard); 1 where both are empty."""
+    """Return the overlap of two sets as a share of their union (Jaccard index); 1 if both sets are empty."""
     return len(first & second) / len(first | second) if first | second else 1.0
 
 
 def between(models: Sequence[CircuitSummary]) -> list[float]:
-    """For each model, the mean overlap of its steps beyond the first useful layer with those of every other."""
+    """Return, for each model, the mean overlap of its steps beyond the first useful layer with other models' steps."""
     steps = [steps_beyond_first(model.paths) for model in models]
     return [
         mean(overlap(step, other) for place, other in enumerate(steps) if place != number)
@@ -225,17 +225,17 @@ ROWS: Mapping[str, Callable[[Sequence[CircuitSummary]], str]] = {
     "overlap with another model": lambda models: spread_in_words(between(models)),
     "overlap of two searches": lambda models: spread_in_words([m.within for m in models if m.within is not None]),
 }
-"""By its name, what is reported of the models of a group that have a circuit."""
+"""The rows of a table of circuits, by name: each function reports on the models of a group that have a circuit."""
 
 
 def rows_by_group(groups: Sequence[Sequence[CircuitSummary]]) -> list[list[str]]:
-    """The rows of `ROWS` with a cell for each group of models."""
+    """Return the rows of `ROWS`, with a cell for each group of models."""
     solved = [[model for model in group if model.paths] for group in groups]
     return [[name, *map(report, solved)] for name, report in ROWS.items()]
 
 
 def circuits_table(summaries: Iterable[CircuitSummary]) -> str:
-    """A Markdown table with a row for each model."""
+    """Return a Markdown table with a row for each model."""
     rows = []
     for summary in summaries:
         step = "" if summary.step is None else f" at step {summary.step}"

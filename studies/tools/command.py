@@ -1,4 +1,4 @@
-"""The end of a program of `studies`: what became of it as an exit status and, where it failed, one sentence."""
+"""The exit status of the programs in `studies`, with a sentence on standard error if a program fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hopscope as hs
 
 
 def status(program: Callable[[], object]) -> int:
-    """Run a program; 0, or 2 where its input was wrong and 130 where it was interrupted, which it says."""
+    """Run a program and return its exit status: 0, 2 if its input is wrong, or 130 if it is interrupted."""
     try:
         program()
     except hs.InputError as error:

@@ -1,4 +1,4 @@
-"""Conditions: a recipe on a problem, trained from many seeds, and when each seed learned each hop.
+"""Conditions: a condition is a recipe on a problem, trained from many seeds, and when each seed learned each hop.
 
 Each seed is a run of its own. It ends at the first logged step at which the validation loss of every target hop is
 below two thirds of what averaging the candidates gives (0.5 with four chains), or when its budget is spent. A run that
@@ -23,17 +23,17 @@ from studies.tools.work import Work
 
 @dataclass(frozen=True)
 class Condition:
-    """What the seeds of a condition have learned so far.
+    """A condition, and what its seeds have learned so far.
 
     Attributes:
         name: the condition's name.
-        layers: layers of its models.
-        heads: heads in each layer.
-        budget: the most steps that a run may take.
-        problem_fields: the fields of the problem that are not the default.
-        planned: its seeds.
-        seeds: those of its seeds that are finished.
-        learned: by seed and target hop, the first logged step at which the hop is learned; None if it never is.
+        layers: the number of layers of its models.
+        heads: the number of heads in each layer.
+        budget: the maximum number of steps of a run.
+        problem_fields: the fields of the problem that differ from their defaults.
+        planned: all seeds of the condition.
+        seeds: the seeds that are finished.
+        learned: for each finished seed and target hop, the first logged step at which the hop is learned, or None.
     """
 
     name: str
@@ -47,26 +47,26 @@ class Condition:
 
     @classmethod
     def of(cls, setup: hs.Setup, seeds: tuple[int, ...], learned: tuple[tuple[int | None, ...], ...]) -> Condition:
-        """What these seeds of a condition have learned."""
+        """Return the condition of a setup, with its finished seeds and what they have learned."""
         recipe, values = setup.recipe, [(field, getattr(setup.problem, field.name)) for field in fields(setup.problem)]
         changed = {field.name: value for field, value in values if field.name == "hops" or value != field.default}
         return cls(setup.name, recipe.layers, recipe.heads, recipe.steps, changed, setup.seeds, seeds, learned)
 
     @cached_property
     def problem(self) -> hs.RetrievalProblem:
-        """The problem that its models are trained on."""
+        """The problem that the models are trained on."""
         given: dict[str, Any] = dict(self.problem_fields)
         given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}  # as JSON has it
         return hs.RetrievalProblem(**given)
 
     @property
     def hops(self) -> tuple[int, ...]:
-        """The target hops: those that the models are trained to answer."""
+        """The target hops, which the models are trained to answer."""
         return self.problem.target_hops
 
     @property
     def last(self) -> int:
-        """D, the hops of a chain, and so the last hop."""
+        """D, the number of hops of a chain, which is also the last hop."""
         return self.problem.hops
 
     @property
@@ -75,53 +75,53 @@ class Condition:
         return len(self.seeds) == len(self.planned)
 
     def times(self, hop: int) -> list[int | None]:
-        """The step at which each seed learned the hop; None if it did not."""
+        """Return the step at which each seed learned the hop, or None for a seed that did not."""
         return [steps[self.hops.index(hop)] for steps in self.learned]
 
     def steps(self, hop: int) -> list[int]:
-        """The steps at which seeds learned the hop, rising; seeds that did not are left out."""
+        """Return the steps at which seeds learned the hop, in rising order, without the seeds that did not."""
         return sorted(step for step in self.times(hop) if step is not None)
 
     def everything(self) -> list[int | None]:
-        """The step at which each seed had learned every target hop; None if it had not."""
+        """Return the step at which each seed had learned every target hop, or None for a seed that has not."""
         return [None if None in steps else max(step for step in steps if step is not None) for steps in self.learned]
 
     def needs(self, hop: int, *, head_a_row: bool = False) -> int:
-        """The fewest layers with which, by theory, such a model can answer with that hop."""
+        """Return the fewest layers that the hop needs by theory; `head_a_row`: with a head for every row of a block."""
         one_head = self.heads == 1 and not head_a_row
         return hs.theory.minimum_of_hop(self.problem, hop, one_head=one_head, head_a_row=head_a_row)
 
     def learned_all(self, hops: Iterable[int]) -> int:
-        """How many seeds learned each of these hops."""
+        """Return the number of seeds that learned all of these hops."""
         places = [self.hops.index(hop) for hop in hops]
         return sum(all(steps[place] is not None for place in places) for steps in self.learned)
 
     def learned_any(self, hops: Iterable[int]) -> int:
-        """How many seeds learned one of these hops."""
+        """Return the number of seeds that learned at least one of these hops."""
         places = [self.hops.index(hop) for hop in hops]
         return sum(any(steps[place] is not None for place in places) for steps in self.learned)
 
     @property
     def learned_what_they_may(self) -> int:
-        """How many seeds learned every hop for which the model has enough layers. Only these are evidence about depth:
-        the others may have learned nothing at all, or diverged."""
+        """The number of seeds that learned every hop for which the model has enough layers. Only these are evidence
+        about depth, because the other seeds may have learned nothing at all or diverged."""
         return self.learned_all(hop for hop in self.hops if self.needs(hop) <= self.layers)
 
     @property
     def beyond_theory(self) -> int:
-        """How many seeds learned a hop for which the model has too few layers."""
+        """The number of seeds that learned a hop for which the model has too few layers."""
         return self.learned_any(hop for hop in self.hops if self.needs(hop) > self.layers)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the conditions of a study have learned so far, in the study's order."""
+    """The conditions of a study, in the study's order, with what their seeds have learned so far."""
 
     conditions: tuple[Condition, ...]
 
     @property
     def begun(self) -> list[Condition]:
-        """The conditions with a finished seed, which can be drawn.
+        """The conditions that have a finished seed and can be drawn.
 
         Raises:
             InputError: no condition has a finished seed.
@@ -135,17 +135,17 @@ class Conditions:
 def train(
     setups: Sequence[hs.Setup], folder: Path, work: Work, *, to_the_end: bool = False, below: float | None = None
 ) -> Conditions:
-    """Train the conditions that `work` selects, and read what all of them learned.
+    """Train the conditions that `work` selects, and return what the seeds of all conditions have learned.
 
     Args:
-        setups: a setup for each condition, with all its seeds; schedules are replaced.
-        folder: the folder of the study; run folders go into its `runs`.
-        work: how the work is done.
+        setups: a setup for each condition, with all its seeds. Its schedule is replaced (see `runs_of`).
+        folder: the folder of the study. Run folders are in its subfolder `runs`.
+        work: the settings for training and parallel work.
         to_the_end: whether the learning rate decays once a run has learned, so that its circuit can be searched for.
-        below: the validation loss below which a hop counts as learned; None for that of the metrics.
+        below: the validation loss below which a hop counts as learned; None for the `learned` threshold of the metrics.
 
     Raises:
-        InputError: a run there is damaged, or belongs to another condition.
+        InputError: a run in the folder is damaged or belongs to another condition.
     """
     chosen = [setup for setup in setups if work.selects(setup.name)]
     work.train(by_seed(chosen, to_the_end=to_the_end), folder / "runs")
@@ -153,14 +153,14 @@ def train(
 
 
 def by_seed(setups: Sequence[hs.Setup], *, to_the_end: bool = False) -> list[hs.Setup]:
-    """The runs: the first seed of every condition, the longest run first, then the second seeds, and so on. A study
-    that is cut short thus has some seeds of each condition."""
+    """Return the runs in order: the first seed of every condition, longest run first, then all second seeds, and so
+    on. A study that is cut short therefore has some seeds of every condition."""
     ranked = [(rank, run) for setup in setups for rank, run in enumerate(runs_of(setup, to_the_end=to_the_end))]
     return [run for _, run in sorted(ranked, key=lambda pair: (pair[0], -pair[1].work))]
 
 
 def runs_of(setup: hs.Setup, *, to_the_end: bool = False) -> list[hs.Setup]:
-    """One run for each seed, which ends as soon as it has learned or, with `to_the_end`, after the decay that
+    """Return one run for each seed. A run ends as soon as it has learned or, with `to_the_end`, after the decay that
     follows."""
     chains = setup.problem.chains
     at_most = 0.5 if chains == 1 else 2 * (1 - 1 / chains) / 3
@@ -174,7 +174,7 @@ def runs_of(setup: hs.Setup, *, to_the_end: bool = False) -> list[hs.Setup]:
 def read(
     setups: Sequence[hs.Setup], folder: Path, *, to_the_end: bool = False, below: float | None = None
 ) -> Conditions:
-    """What the finished seeds of these conditions learned; arguments as in `train`, with the folder of the runs."""
+    """Return what all finished seeds have learned. Arguments are as in `train`, but `folder` contains the runs."""
     found = []
     for setup in setups:
         runs = finished(runs_of(setup, to_the_end=to_the_end), folder).values()
@@ -184,10 +184,10 @@ def read(
 
 
 def finished(setups: Iterable[hs.Setup], folder: Path) -> dict[str, hs.Run]:
-    """The finished runs among these, by name.
+    """Return the finished runs of these setups, by name.
 
     Raises:
-        InputError: a folder holds a run of something else.
+        InputError: a folder contains a run of another setup.
     """
     found = {}
     for setup in setups:
@@ -200,15 +200,15 @@ def finished(setups: Iterable[hs.Setup], folder: Path) -> dict[str, hs.Run]:
 
 
 def nothing_beyond(claim: str, found: Sequence[Condition]) -> Judgement:
-    """Judge whether no seed learns a hop for which its model has too few layers, and fewer than half would.
+    """Judge whether no seed learns a hop for which its model has too few layers, and whether fewer than half would.
 
-    Confirmed: none did, and the upper 95% Clopper-Pearson bound on how often one would is below one half, counted over
-        those that learned every hop for which they have enough layers. Refuted: one did. Otherwise inconclusive, also
-        where no deeper condition learned the last hop.
+    Confirmed: no seed did, and the upper 95% Clopper-Pearson bound on how often a seed would is below one half, counted
+        over the seeds that learned every hop for which they have enough layers. Refuted: a seed did. Otherwise
+        inconclusive, also if no deeper condition learned the last hop.
 
     Args:
-        claim: the hypothesis, without how many would.
-        found: the conditions of one problem, of several depths.
+        claim: the hypothesis, without the part that fewer than half would.
+        found: the conditions of one problem, with different depths.
     """
     hypothesis = f"{claim}, and fewer than half would"
     below = [condition for condition in found if condition.layers < condition.needs(condition.last)]
@@ -224,8 +224,8 @@ def nothing_beyond(claim: str, found: Sequence[Condition]) -> Judgement:
 
 
 def table(found: Conditions) -> str:
-    """A Markdown table of who learned what and when, of the conditions that are begun; quantiles are of all seeds, also
-    those that never learn."""
+    """Return a Markdown table of when each condition with a finished seed learned each hop. Quantiles are over all
+    seeds, including the seeds that never learn."""
     rows = []
     for condition in (condition for condition in found.conditions if condition.seeds):
         for hop in condition.hops:
@@ -239,6 +239,6 @@ def table(found: Conditions) -> str:
 
 
 def _quantile(steps: Sequence[int], seeds: int, share: float) -> str:
-    """The step by which this share of all seeds had learned; `-` if fewer ever did."""
+    """Return the step by which this share of all seeds had learned; `-` if a smaller share ever did."""
     needed = -(-int(share * 1000) * seeds // 1000)
     return str(steps[needed - 1]) if 0 < needed <= len(steps) else "-"

@@ -1,4 +1,4 @@
-"""One model over time: its circuit as found at every checkpoint, and the spikes of its loss."""
+"""One model over training: the circuit found at each checkpoint, and the spikes of the loss."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from studies.tools import records
 from studies.tools.circuits import CircuitSummary, NamedPath, Search, circuit_at, diverged, overlap
 
 SPIKE = 0.1
-"""After the first circuit, a validation loss above this, twice the loss threshold, is a spike."""
+"""A validation loss above this value (twice the loss threshold) is a spike, once the model has a circuit."""
 
 
 @dataclass(frozen=True)
 class Followed:
-    """One model over time.
+    """One model over training.
 
     Attributes:
-        rate: `constant` or `falling`.
-        seed: the seed it was trained from.
-        steps: the steps of its training.
-        circuits: its circuits at the checkpoints below the loss threshold, in order.
+        rate: the schedule of the learning rate, `constant` or `falling`.
+        seed: the seed that the model was trained from.
+        steps: the number of training steps.
+        circuits: its circuits at the checkpoints where its loss is below the loss threshold, in order.
         spikes: the steps at which a spike begins, after the first circuit.
-        crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
+        crossed: for each path of the last circuit, the step at which its attention first crosses 0.5, or None.
         checkpoints: the steps of all checkpoints whose circuits were searched for.
     """
 
@@ -43,12 +43,12 @@ class Followed:
     checkpoints: tuple[int, ...] = ()
 
     def kept(self, of: Sequence[CircuitSummary]) -> float:
-        """The share of the last circuit's paths that the first circuit of `of` has too."""
+        """Return the share of the last circuit's paths that the first circuit in `of` also has."""
         last = set(self.circuits[-1].paths)
         return len(last & set(of[0].paths)) / len(last)
 
     def kept_renamed(self, of: Sequence[CircuitSummary]) -> float:
-        """As `kept`, once the heads of that circuit are renamed within their layers to have the most in common."""
+        """Return `kept` with the heads of that circuit renamed within their layers, such that most paths agree."""
         last = self.circuits[-1].paths
         return in_common_renamed(last, of[0].paths) / len(set(last))
 
@@ -60,17 +60,17 @@ class Followed:
 
     @property
     def neighbours(self) -> list[tuple[CircuitSummary, CircuitSummary]]:
-        """Pairs of circuits, of a checkpoint and of the very next one.
+        """Pairs of circuits at two consecutive checkpoints.
 
-        A checkpoint within a spike has no circuit, so those before and after it are not neighbours: they had twice the
-        time to drift.
+        A checkpoint within a spike has no circuit. The circuits before and after it are not neighbours, because they
+        had twice the time to drift.
         """
         after = dict(pairwise(self.checkpoints))
         return [pair for pair in pairwise(self.circuits) if after.get(pair[0].step or 0) == pair[1].step]
 
     @property
     def changes(self) -> list[tuple[float, bool]]:
-        """From one checkpoint to the next: the overlap of their circuits, and whether a spike lies between them."""
+        """For each pair of neighbours, the overlap of the two circuits and whether a spike lies between them."""
         return [
             (
                 overlap(set(before.paths), set(after.paths)),
@@ -81,13 +81,13 @@ class Followed:
 
     @property
     def spike_rate(self) -> float:
-        """Spikes per thousand steps, from the first circuit on."""
+        """The number of spikes per thousand steps after the first circuit."""
         since = self.steps - (self.circuits[0].step or 0)
         return 1000 * len(self.spikes) / since if since else 0.0
 
 
 def checkpoints_after_learning(run: hs.Run) -> list[int]:
-    """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
+    """Return the checkpoints after all hops are learned, without diverged ones; empty if a hop is never learned."""
     learned = run.regular_metrics.first_below()[0]
     if None in learned:
         return []
@@ -113,7 +113,7 @@ def follow(path: Path, search: Search, record: Path) -> None:
 
 
 def in_common_renamed(first: Sequence[NamedPath], second: Sequence[NamedPath]) -> int:
-    """How many paths two circuits have in common, once the heads of one are renamed, within each layer, to fit best.
+    """Return how many paths two circuits share if the heads of one are renamed, within each layer, to fit best.
 
     >>> first = [(1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (2, 1, "x0?", ">x1")]
     >>> second = [(1, 5, ">x2", "x1>"), (1, 6, ">x1", "x0>"), (3, 1, "x0?", ">x1")]
@@ -129,7 +129,7 @@ def in_common_renamed(first: Sequence[NamedPath], second: Sequence[NamedPath]) -
 
 
 def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tuple[str, str]]]]:
-    """Query and key of the paths, by layer and then by head."""
+    """Return the query and key of each path, by layer and then by head."""
     found: dict[int, dict[int, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
     for layer, head, query, key in paths:
         found[layer][head].add((query, key))
@@ -137,10 +137,10 @@ def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tu
 
 
 def _spikes(run: hs.Run, since: int) -> tuple[int, ...]:
-    """Logged steps after `since` at which the validation loss has risen above `SPIKE`."""
+    """Return the logged steps after `since` at which the validation loss has risen above `SPIKE`."""
     metrics = run.regular_metrics.after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
-    before = [False, *above]  # an entry more than there are steps, of which there may be none
+    before = [False, *above]  # one entry more than steps, also if there are no steps
     return tuple(
         step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=False) if now and not then
     )

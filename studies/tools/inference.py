@@ -1,4 +1,4 @@
-"""Statistics of studies: times until an event, means, ranks of two groups; in numbers and in words."""
+"""Statistics for studies: times until an event, means and ranks of two groups, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from typing import Any
 from hopscope.statistics import clopper_pearson, rank_correlation
 
 _RESAMPLES = 10_000
-"""The most permutations that are drawn."""
+"""The maximum number of random permutations."""
 
 _WAYS = 200_000
-"""The same of times, which are tested many at once: the least p-value has to pass the correction."""
+"""The same for `log_rank`. Many of these tests are corrected together, so small p-values must be possible."""
 
 Times = Sequence[int | None]
 """The time of an event for each of several subjects; None if it did not happen before the observation ended."""
 
 
 def share_in_words(successes: int, trials: int) -> str:
-    """A proportion with its exact 95% interval in words: `3 of 4 (19% to 99%)`."""
+    """Return a proportion with its exact 95% interval in words: `3 of 4 (19% to 99%)`."""
     low, high = clopper_pearson(successes, trials)
     return f"{successes} of {trials} ({low:.0%} to {high:.0%})"
 
 
 def log_rank(first: Times, until: int, second: Times, other_until: int) -> float:
-    """Two-sided p-value of the log-rank test that the event has the same rate in both groups; 1 if it never happened.
+    """Return the two-sided p-value of the log-rank test that an event has the same rate in both groups.
 
-    By permutation of its scores: exact for up to 200,000 ways to split them, else by as many random splits. The usual
-    chi-squared approximation is anti-conservative for small groups, which matters where many tests are corrected for.
+    The test permutes its scores: over all splits into two groups if there are at most 200,000, otherwise over 200,000
+    random splits. The usual chi-squared approximation gives too small p-values for small groups, which matters where
+    many tests are corrected together. The p-value is 1 if the event never happened.
 
     Args:
-        first: times of the first group; those without the event are censored.
+        first: times of the first group. A subject without the event (None) is censored.
         until: when the observation of the first group ended.
         second: times of the second group.
         other_until: when the observation of the second group ended.
@@ -48,7 +49,7 @@ def log_rank(first: Times, until: int, second: Times, other_until: int) -> float
     moments = np.unique(times[happened])
     at_risk = times[:, None] >= moments
     rates = ((times[:, None] == moments) & happened[:, None]).sum(0) / at_risk.sum(0)
-    scores = happened - at_risk @ rates  # what happened to each, less what was to be expected
+    scores = happened - at_risk @ rates  # observed minus expected events of each subject
     n, all_ways = len(first), math.comb(len(scores), len(first)) <= _WAYS
     if all_ways:
         dealt = scores[_splits(len(scores), n)]
@@ -60,7 +61,7 @@ def log_rank(first: Times, until: int, second: Times, other_until: int) -> float
 
 @cache
 def _splits(n: int, of_first: int) -> Any:
-    """Every way to choose so many of n, a row each."""
+    """Return every way to choose `of_first` of `n` subjects, with a row for each way."""
     import numpy as np
 
     places = chain.from_iterable(combinations(range(n), of_first))
@@ -68,23 +69,23 @@ def _splits(n: int, of_first: int) -> Any:
 
 
 def survival_median(times: Times, until: int) -> tuple[float | None, float | None, float | None]:
-    """The Kaplan-Meier median time with a 95% interval (log-log); None for a time after the end of the observation.
+    """Return the Kaplan-Meier median time with a 95% interval (log-log); None for a time after the observation ended.
 
-    Where the band of the curve gives no end of the interval, the sign test does, for six or more times: the first time
-    as its lower end (0 for fewer times), and, if the event has happened to all, the last time as its upper end.
+    If the curve's confidence band does not give an end of the interval, the sign test gives it for six or more times:
+    the first time is the lower end (0 for fewer times), and the last time is the upper end if all had the event.
     """
     from scipy.stats import ecdf
 
     if all(time is None for time in times):
         return None, None, None
     curve: Any = ecdf(_censored(times, until)).sf
-    with warnings.catch_warnings():  # the ends of the curve, where none or all are left, have no interval
+    with warnings.catch_warnings():  # a share of 0 or 1 at the ends of the curve has no interval
         warnings.simplefilter("ignore", RuntimeWarning)
         band = curve.confidence_interval(0.95, method="log-log")
 
     def crossing(values: Any) -> float | None:
         shares = zip(curve.quantiles, values.tolist(), strict=True)
-        return next((float(at) for at, share in shares if share <= 0.5 + 1e-9), None)  # half of all, but for rounding
+        return next((float(at) for at, share in shares if share <= 0.5 + 1e-9), None)  # one half, up to rounding
 
     middle, low, high = (crossing(line.probabilities) for line in (curve, band.low, band.high))
     known = [time for time in times if time is not None]
@@ -97,12 +98,12 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
 
 
 def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, float, float]:
-    """The ratio of the first group's mean time to the second's, with the 95% Welch t interval of its logarithm.
+    """Return the ratio of the two groups' mean times (first / second), with the 95% Welch t interval of its logarithm.
 
-    A subject without the event counts with the length of the observation, so the ratio is nearer to 1 than that of the
-    full times. Where a group has only one time the interval is 0 to infinity. With ten times in each group that are
-    lognormal it covers the true ratio in 94 of 100 draws where their logarithms have a standard deviation of 0.5, and
-    in 91 of 100 where it is 1.
+    A subject without the event counts with the length of the observation, so the ratio is closer to 1 than the ratio of
+    the full times. The interval is 0 to infinity if a group has only one time. For ten lognormal times in each group,
+    the interval covers the true ratio in 94 of 100 draws if the standard deviation of the logarithms is 0.5, and in 91
+    of 100 draws if it is 1.
     """
     from scipy.stats import sem, t
 
@@ -110,7 +111,7 @@ def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, floa
     ratio = mean(both[0]) / mean(both[1])
     if min(map(len, both)) < 2:
         return ratio, 0.0, math.inf
-    variances = [float(sem(times) / mean(times)) ** 2 for times in both]  # of the logarithm of either mean
+    variances = [float(sem(times) / mean(times)) ** 2 for times in both]  # of the logarithm of each mean
     variance = sum(variances)
     if not variance:
         return ratio, ratio, ratio
@@ -120,10 +121,10 @@ def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, floa
 
 
 def fewer(first: Sequence[float], second: Sequence[float]) -> float:
-    """One-sided p-value of the Mann-Whitney test that the first tend to be smaller than the second.
+    """Return the one-sided p-value of the Mann-Whitney test that the first values tend to be smaller than the second.
 
-    It is computed by permutation: exactly, with or without ties, for up to ten thousand possible divisions of the
-    values, and by that many random draws beyond.
+    The p-value is by permutation. It is exact, with or without ties, for up to ten thousand possible splits of the
+    values; otherwise the test draws ten thousand random splits.
     """
     import numpy as np
     from scipy.stats import PermutationMethod, mannwhitneyu
@@ -140,7 +141,7 @@ def fewer(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95% interval of a mean by Student's t, which also holds for few values; unbounded for fewer than two."""
+    """Return the 95% interval of a mean by Student's t, which suits few values; unbounded for fewer than two."""
     from scipy.stats import sem, t
 
     if len(values) < 2:
@@ -158,15 +159,15 @@ def _censored(times: Times, until: int) -> Any:
 
 
 def spread_in_words(values: Sequence[float]) -> str:
-    """Median, minimum and maximum in words: `9 (6 to 14)`; `-` if there are no values."""
+    """Return the median, minimum and maximum in words: `9 (6 to 14)`; `-` if there are no values."""
     return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"
 
 
 def rank_correlation_test(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Spearman's rank correlation and its two-sided p-value; 0 and 1 for fewer than three values or constant ones.
+    """Return Spearman's rank correlation and its two-sided p-value; 0 and 1 for fewer than three or constant values.
 
-    The p-value is by permutation, exact up to seven values and by ten thousand draws beyond, so at least 0.0002 there:
-    Student's t would be far too small where values are few or tied.
+    The p-value is by permutation: exact for up to seven values, otherwise from ten thousand random draws and therefore
+    at least 0.0002. A p-value by Student's t would be far too small for few or tied values.
     """
     import numpy as np
     from scipy.stats import permutation_test, rankdata
@@ -175,7 +176,7 @@ def rank_correlation_test(first: Sequence[float], second: Sequence[float]) -> tu
     if not correlation:
         return 0.0, 1.0
     ranks, others = rankdata(first), rankdata(second) - (len(second) + 1) / 2
-    by_permutation = permutation_test(  # of what the correlation is a multiple of
+    by_permutation = permutation_test(  # the correlation is a multiple of this statistic
         (ranks,), lambda some, axis: (some * others).sum(axis), permutation_type="pairings", vectorized=True,
         n_resamples=_RESAMPLES, rng=np.random.default_rng(0),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a study concludes: a hypothesis, tested by a rule, with its verdict and numbers."""
+"""Judgements of studies: a hypothesis, tested by a rule, with its verdict and numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ StudyVerdict = Literal["confirmed", "refuted", "inconclusive", "not run"]
 _CONTRARY: Mapping[StudyVerdict, StudyVerdict] = {"confirmed": "refuted", "refuted": "confirmed"}
 
 RARE = 0.1
-"""What happens less often than this, with 95% confidence, counts as never."""
+"""An event that happens less often than this, with 95% confidence, counts as never happening."""
 
 TOO_FEW = "too few models to tell"
 
@@ -25,11 +25,11 @@ class Judgement:
     """One hypothesis, judged by the rule in the docstring of its study.
 
     Attributes:
-        hypothesis: what is tested, as a statement.
-        verdict: what the data say about it.
+        hypothesis: the statement that is tested.
+        verdict: what the data say about the hypothesis.
         observed: the numbers, in words, with intervals.
-        n: the number of runs, models or questions behind it.
-        reason: why it is inconclusive or was not run.
+        n: the number of runs, models or questions behind the verdict.
+        reason: why the verdict is `inconclusive` or `not run`.
     """
 
     hypothesis: str
@@ -42,17 +42,17 @@ class Judgement:
 def all_of(
     hypothesis: str, models: Sequence[bool], against: bool, missing: bool, none: str = "no model answers"
 ) -> Judgement:
-    """Judge whether something is true of all models that answer, and of more than half of any others.
+    """Judge whether a statement is true of all models that answer, and so of more than half of any further models.
 
-    Confirmed: of all, none missing, and the lower 95% Clopper-Pearson bound on the share is above one half (six models
-    or more). Refuted: one model is against it. Otherwise inconclusive.
+    Confirmed: the statement is true of all models, no model is missing, and the lower 95% Clopper-Pearson bound on the
+    share is above one half (six models or more). Refuted: a model refutes it. Otherwise inconclusive.
 
     Args:
-        hypothesis: what is tested.
-        models: for each model that answers, whether it is true.
-        against: whether one model refutes it.
+        hypothesis: the statement.
+        models: for each model that answers, whether the statement is true.
+        against: whether a model refutes the statement.
         missing: whether a model is not finished.
-        none: the reason to give where there is no such model.
+        none: the reason to give if no model answers.
     """
     n, yes = len(models), sum(models)
     observed = f"{yes} of {n}"
@@ -63,20 +63,20 @@ def all_of(
     if missing:
         return Judgement(hypothesis, "inconclusive", observed, n, "seeds are missing")
     if yes < n:
-        return Judgement(hypothesis, "inconclusive", observed, n, "some are")
+        return Judgement(hypothesis, "inconclusive", observed, n, "true of only some models")
     if clopper_pearson(yes, n)[0] <= 0.5:
         return Judgement(hypothesis, "inconclusive", observed, n, TOO_FEW)
     return Judgement(hypothesis, "confirmed", observed, n)
 
 
 def most_of(hypothesis: str, models: Sequence[bool], also: str = "", few: str = TOO_FEW) -> Judgement:
-    """Judge whether something is true of most models, by the 95% Clopper-Pearson interval of the share.
+    """Judge whether a statement is true of most models, by the 95% Clopper-Pearson interval of the share.
 
     Args:
-        hypothesis: what is tested.
-        models: for each model, whether it is true.
-        also: what to report besides that share.
-        few: the reason to give where the interval contains one half.
+        hypothesis: the statement.
+        models: for each model, whether the statement is true.
+        also: text to report after the share.
+        few: the reason to give if the interval contains one half.
     """
     if not models:
         return Judgement(hypothesis, "not run")
@@ -91,14 +91,16 @@ def most_of(hypothesis: str, models: Sequence[bool], also: str = "", few: str = 
 
 
 def falls_with(hypothesis: str, more: Sequence[float], values: Sequence[float], between: str = "") -> Judgement:
-    """Judge whether values fall as something rises: Spearman's rank correlation is negative, p below 5% by permutation,
-    for all values and again without those where it is highest, which might do it alone.
+    """Judge whether `values` fall as `more` rises, by Spearman's rank correlation with p below 5% (by permutation).
+
+    Confirmed: the correlation is negative for all values, and also without the values where `more` is highest, since
+    these values could cause the correlation alone. Refuted: both correlations are positive. Otherwise inconclusive.
 
     Args:
-        hypothesis: what is tested.
-        more: what rises, for each value.
+        hypothesis: the statement that is tested.
+        more: for each value, the quantity that rises.
         values: the values.
-        between: the two, in words.
+        between: the names of the two quantities, in words.
     """
     if len({*more}) < 2:
         return Judgement(hypothesis, "not run")
@@ -118,16 +120,16 @@ def falls_with(hypothesis: str, more: Sequence[float], values: Sequence[float], 
 def never(
     hypothesis: str, observed: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
 ) -> Judgement:
-    """Judge whether something never happens, by the upper 95% Clopper-Pearson bound on how often it would.
+    """Judge whether an event never happens, by the upper 95% Clopper-Pearson bound on how often the event would.
 
     Args:
-        hypothesis: what is tested.
+        hypothesis: the statement that is tested.
         observed: the finding, in words.
-        n: the number of cases in which it could have happened.
-        happened: whether it did, which refutes the hypothesis.
-        rare: what happens less often than this counts as never.
-        few: the reason to give where the bound is not below that.
-        lacking: the positive control that is missing, without which it means nothing that it did not happen.
+        n: the number of cases in which the event could have happened.
+        happened: whether the event happened, which refutes the hypothesis.
+        rare: the share of cases below which the event counts as never happening.
+        few: the reason to give if the bound is not below `rare`.
+        lacking: the positive control that is missing, in words. Without it, the absence of the event means nothing.
     """
     if happened:
         return Judgement(hypothesis, "refuted", observed, n)
@@ -139,7 +141,7 @@ def never(
 def at_all(
     hypothesis: str, observed: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
 ) -> Judgement:
-    """Judge whether something happens at all: `never` of the opposite hypothesis."""
+    """Judge whether an event happens at all: the verdict is the opposite of that of `never`."""
     none = never(hypothesis, observed, n, happened=happened, rare=rare, few=few, lacking=lacking)
     return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict))
 
@@ -147,17 +149,16 @@ def at_all(
 def as_many_as(
     hypothesis: str, wanted: int, yes: int, n: int, planned: int, *, also: str = "", refuted: bool | None = None
 ) -> Judgement:
-    """Judge whether something is true of as many seeds as are wanted, as soon as missing seeds cannot change the
-    verdict.
+    """Judge whether a statement is true of at least `wanted` seeds, as soon as missing seeds cannot change the verdict.
 
     Args:
-        hypothesis: what is tested.
-        wanted: how many seeds it must be true of.
-        yes: how many seeds it is true of.
-        n: how many seeds are finished.
-        planned: how many seeds there will be.
-        also: what to report besides the share.
-        refuted: whether one of them refutes the hypothesis by itself; None where none can.
+        hypothesis: the statement.
+        wanted: the number of seeds that the statement must be true of.
+        yes: the number of finished seeds that the statement is true of.
+        n: the number of finished seeds.
+        planned: the number of all seeds.
+        also: text to report after the share.
+        refuted: whether a single seed refutes the statement; None if a single seed cannot.
     """
     if not n:
         return Judgement(hypothesis, "not run")
@@ -174,7 +175,7 @@ def _joined(*parts: str) -> str:
 
 
 def judgements_table(judgements: Sequence[Judgement]) -> str:
-    """The judgements as a Markdown table."""
+    """Return the judgements as a Markdown table."""
     rows = (
         (judgement.hypothesis, judgement.verdict, _joined(judgement.observed, judgement.reason), judgement.n)
         for judgement in judgements

@@ -1,8 +1,9 @@
-"""Inspect AI's and lm-evaluation-harness's numbers beside exact mode's: a table of results/language-models/README.md.
+"""Compare Inspect AI and lm-evaluation-harness with exact mode: a table of results/language-models/README.md.
 
     python -m studies.tools.other_ways results/language-models/records/MODEL/code LOG.eval SAMPLES.jsonl
 
-LOG.eval is of `inspect eval hopscope/...`, SAMPLES.jsonl of `lm_eval --log_samples`, on questions of those records.
+LOG.eval is from `inspect eval hopscope/...`, and SAMPLES.jsonl is from `lm_eval --log_samples`. Their questions must
+be in the records.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ WEIGHED = ("harness: accuracy", "exact mode's share", "difference", "likeliest: 
 
 
 def share(record: dict[str, Any]) -> float:
-    """P(right) / P(acceptable) of a question in exact mode."""
+    """Return P(right) / P(acceptable) of a question in exact mode."""
     return float(record["weights"][record["answer"]] / sum(record["weights"].values()))
 
 
 def sampled(replies: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]) -> list[str]:
-    """Counts of sampled replies, and what exact mode expects of as many, with one standard deviation."""
+    """Return the counts of sampled replies, and the counts that exact mode expects, with one standard deviation."""
     attempts, right = [reply["attempts"] for reply in replies], sum(reply["correct"] for reply in replies)
     expected = _expected((n, min(sum(e["weights"].values()), 1)) for n, e in zip(attempts, exact, strict=True))
     accepted = [share(e) for reply, e in zip(replies, exact, strict=True) if reply["accepted"] is not None]
@@ -46,7 +47,8 @@ def _expected(trials: Iterable[tuple[int, float]]) -> str:
 
 
 def weighed(scores: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]) -> list[str]:
-    """The harness's mean accuracy, exact mode's, their mean difference with its 95% interval, and both argmax."""
+    """Return, for the harness and exact mode, the mean accuracies, their mean difference with its 95% interval, and how
+    often the likeliest answer is right."""
     means = [fmean(score["accuracy"] for score in scores), fmean(map(share, exact))]
     off = [score["accuracy"] - share(e) for score, e in zip(scores, exact, strict=True)]
     noise = student.ppf(0.975, len(off) - 1) * stdev(off) / sqrt(len(off)) if len(off) > 1 else float("nan")
@@ -56,7 +58,7 @@ def weighed(scores: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]) -
 
 
 def table(folder: Path, log: Path, samples: Path) -> str:
-    """A row for each D that was asked in either way; an `InputError` if a file or exact mode's answers are missing."""
+    """Return a table with a row for each D; raise an `InputError` if a file or an answer of exact mode is missing."""
     for path in (folder, log, samples):
         if not path.exists():
             raise hs.InputError(f"{path} does not exist; give a folder of records, an Inspect log and harness samples")
@@ -66,7 +68,7 @@ def table(folder: Path, log: Path, samples: Path) -> str:
     replies = {sample["hopscope"]["id"]: sample["hopscope"] for sample in metadata if "hopscope" in sample}
     scores = {score["doc"]["id"]: score for score in map(json.loads, samples.read_text().splitlines())}
     if missing := {*scores, *replies} - exact.keys():
-        raise hs.InputError(f"{folder} lacks {len(missing)} of the questions, such as {min(missing)}; ask them first")
+        raise hs.InputError(f"{folder} lacks {len(missing)} of the questions, e.g. {min(missing)}; ask these first")
     rows: list[list[str]] = []
     for hops in sorted({exact[key]["hops"] for key in (*scores, *replies)}):
         rows.append([folder.parent.name, str(hops)])

@@ -1,22 +1,24 @@
 """Is a retrieval step position-based or content-based?
 
-By theory a position attends to another by a symbol that both hold, and the position of a pair says nothing about which
-chain it belongs to (Lemma 1). A transformer has another way: it reads a block position by position, with one head for
-each, and once it knows the right position it chooses among what it has read. That can save a layer where a block has no
-more rows than there are heads.
+In theory, a position attends to another position by a symbol that both hold, and the position of a pair says nothing
+about which chain the pair belongs to (Lemma 1). A transformer has another way. It can read a block position by
+position, with one head for each position, and choose among the results once it knows the right position. That can save
+a layer if a block has no more rows than the layer has heads.
 
-Which of the two a model does is measured on pairs of sequences (interchange interventions, Geiger et al. 2021). They
-hold the same chains and differ in one block, where each chain's row is at the next chain's position. One layer's
-attention is taken from the second sequence into the first, at all positions but those of the block, in three ways:
+We measure which of the two a model does on pairs of sequences (interchange interventions, Geiger et al. 2021). The two
+sequences hold the same chains and differ in one block: in the second sequence, each chain's row is at the next chain's
+position. One layer's attention in the first sequence is replaced by its attention in the second sequence, at all
+positions outside the block, in three ways:
 
-- its pattern, each weight moved to where its role is in the first sequence;
-- its output;
-- its choice among what does not move.
+- by pattern: the pattern is replaced, with each weight moved to where its role is in the first sequence;
+- by output: the output is replaced;
+- by choice: the pattern is replaced as above, but its weight on the block stays spread as in the first sequence.
 
-A content-based step loses nothing by the third and nothing by one of the others. Each of those two has a harmless cause
-of loss. With the pattern, a head that rests at some position, whatever is there, rests at another. With the output, a
-head that fetches the address of a row, for a later head to attend there, fetches the address from before. A
-position-based step loses by the third or by both others. A model that chooses within the block itself is not detected.
+A content-based step loses nothing by choice, and nothing by pattern or nothing by output. Each of these last two has a
+harmless cause of loss. By pattern, a head that rests at a fixed position, whatever is there, rests at another position.
+By output, a head that fetches the address of a row for a later head fetches the row's address in the second sequence. A
+position-based step loses by choice, or by both pattern and output. A model that chooses within the block itself is not
+detected.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ from studies.tools.circuits import diverged
 from studies.tools.work import Work
 
 LEARNED = 0.3
-"""A model makes a retrieval step if its loss is below this; choosing between two rows at random costs one half."""
+"""A model answers a hop if its loss is below this value. Choosing one of two rows at random has a loss of 0.5."""
 
 RISES = 0.05
-"""A step is position-based if its loss rises by more than this, the loss threshold of circuits."""
+"""A step is position-based if its loss rises by more than this value, which is the loss threshold of circuits."""
 
 _LITTLE = 1e-6
-"""Weight on a block up to which it says nothing about how it is spread over the block."""
+"""A pattern with at most this weight on a block does not tell how its weight is spread over the block."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,11 @@ class RowsMoved:
     Attributes:
         fact: the fact whose rows are moved, in the order of retrieval from 1.
         layer: the layer whose attention is taken, from 1.
-        by_pattern: mean squared error of each hop with the layer's pattern taken from there.
-        by_output: the same with the layer's output taken from there.
-        by_choice: the same with only its pattern on what does not move taken from there.
-        as_next_chain: for the fact's own hop, the lowest of the three errors if the value counted as right is that of
-            the chain whose row is at its position in the other sequence.
+        by_pattern: mean squared error of each hop with the layer's pattern taken from that sequence.
+        by_output: the same with the layer's output taken from that sequence.
+        by_choice: the same with the pattern taken from that sequence only on positions that do not move.
+        as_next_chain: the lowest of the three errors of the fact's own hop, if the right answer is taken to be that of
+            the chain whose row is at this chain's position in the other sequence.
     """
 
     fact: int
@@ -68,8 +70,8 @@ class RowsMoved:
     as_next_chain: float
 
     def loss(self, hop: int) -> float:
-        """The loss of a hop, from 1: the lower of those by pattern and by output, since each has a harmless cause; or
-        that by choice if it is higher."""
+        """Return the loss of a hop (from 1): the lower of the losses by pattern and by output, since each can have a
+        harmless cause, or the loss by choice if that is higher."""
         by_pattern, by_output, by_choice = (
             losses[hop - 1] for losses in (self.by_pattern, self.by_output, self.by_choice)
         )
@@ -78,11 +80,11 @@ class RowsMoved:
 
 @dataclass(frozen=True)
 class PositionTest:
-    """What was measured of one model.
+    """The position test of one model.
 
     Attributes:
-        model: the name of its run.
-        losses: the loss of each hop of the unchanged model; None where it diverged, and so answers no hop.
+        model: the name of the model's run.
+        losses: the loss of the unchanged model on each hop; None if the model diverged.
         moved: one entry for each fact whose rows were moved and each layer; empty for a model that diverged.
     """
 
@@ -91,29 +93,29 @@ class PositionTest:
     moved: tuple[RowsMoved, ...]
 
     def loss(self, hop: int) -> float:
-        """The loss of a hop, from 1; infinite where the model diverged."""
+        """Return the loss of the unchanged model on a hop (from 1); infinite if the model diverged."""
         loss = self.losses[hop - 1]
         return math.inf if loss is None else loss
 
     def learned(self, hop: int) -> bool:
-        """Whether the model answers a hop, from 1."""
+        """Whether the model answers a hop (from 1)."""
         return self.loss(hop) < LEARNED
 
     def is_position_based(self, hop: int) -> bool:
-        """Whether the model answers the hop, from 1, and no longer does when some layer's attention is taken from where
-        rows have moved."""
+        """Whether the model answers the hop (from 1), and its loss rises by more than `RISES` when some layer's
+        attention is taken from a sequence with moved rows."""
         return self.learned(hop) and self.rise(hop) > RISES
 
     def rise(self, hop: int) -> float:
-        """The highest rise of the hop's loss over everything that is moved, in any layer."""
+        """Return the highest rise of the hop's loss over all moved rows and layers."""
         return max((moved.loss(hop) - self.loss(hop) for moved in self.moved), default=0.0)
 
     def worst(self, hop: int) -> RowsMoved | None:
-        """The moved rows that cost the hop most; None where no row was moved."""
+        """Return the entry of `moved` with the highest loss of the hop, or None if no row was moved."""
         return max(self.moved, key=lambda moved: moved.loss(hop), default=None)
 
     def loss_in_words(self, hop: int) -> str:
-        """The loss of the hop to three decimals; `diverged` where there is none."""
+        """Return the loss of the hop to three decimals, or `diverged`."""
         return "diverged" if math.isinf(self.loss(hop)) else f"{self.loss(hop):.3f}"
 
 
@@ -124,13 +126,13 @@ def position_tests(
     facts: Callable[[hs.RetrievalProblem], Sequence[int]],
     sequences: int = 512,
 ) -> tuple[PositionTest, ...]:
-    """The test of each model, measured or read from `places/` in the study's folder.
+    """Return the position test of each model, either measured or read from `places/` in the study's folder.
 
     Args:
         runs: finished runs of one model each, by name.
         folder: the folder of the study.
-        work: how the work is done.
-        facts: for a problem, the facts whose rows are moved, from 1.
+        work: the settings for parallel work.
+        facts: returns the facts of a problem whose rows are moved, from 1.
         sequences: the number of pairs of sequences.
     """
     paths = {name: folder / "places" / f"{name.replace('/', '-')}.json" for name in runs}
@@ -156,7 +158,7 @@ def measure_position_test(
     facts: Sequence[int],
     sequences: int,
 ) -> PositionTest:
-    """Test one model.
+    """Measure the position test of one model.
 
     Args:
         model: the name of the model.
@@ -182,12 +184,12 @@ def measure_position_test(
 
 
 class _Taken(hs.Hooks):
-    """Records one layer's pattern and output; or replaces them by those of another pass, at some positions.
+    """Hooks that record a layer's pattern and output, or replace them at some positions.
 
     Args:
-        at: the positions where they are replaced; None for none.
-        pattern: the pattern to put there.
-        output: the output to put there.
+        at: the positions at which the pattern or output is replaced; None to replace nothing.
+        pattern: the replacement of the pattern, or None.
+        output: the replacement of the output, or None.
     """
 
     def __init__(
@@ -201,14 +203,14 @@ class _Taken(hs.Hooks):
         self.own: dict[str, Tensor] = {}
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        """The given pattern at the given queries, or the layer's own."""
+        """Return the replacement pattern at the queries `at`, and the layer's own pattern at all other queries."""
         self.own["pattern"] = pattern
         if self._at is None or self._pattern is None:
             return pattern
         return torch.where(self._at[None, :, None, :, None], self._pattern, pattern)
 
     def attn_out(self, layer: int, attn_out: Tensor) -> Tensor:
-        """The given output at the given positions, or the layer's own."""
+        """Return the replacement output at the positions `at`, and the layer's own output at all other positions."""
         self.own["output"] = attn_out
         if self._at is None or self._output is None:
             return attn_out
@@ -218,8 +220,8 @@ class _Taken(hs.Hooks):
 def _with_rows_moved(
     transformer: hs.Transformer, problem: hs.RetrievalProblem, batch: hs.Batch, fact: int
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """For each layer, the streams after the last one with its pattern, its output, and its choice among what does not
-    move, taken from sequences in which each chain's row of a fact is at the next chain's position."""
+    """Return, for each layer, the final residual streams with the layer's attention replaced by pattern, by output and
+    by choice, from sequences in which each chain's row of a fact is at the next chain's position."""
     inputs, at, block = _rows_rotated(problem, batch, fact)
     x, y = (transformer.embed(original[None]) for original in (batch.inputs, inputs))
     found = []
@@ -246,8 +248,8 @@ def _with_rows_moved(
 def _rows_rotated(
     problem: hs.RetrievalProblem, batch: hs.Batch, fact: int
 ) -> tuple[Float[Tensor, "batch pos d_input"], Int[Tensor, "batch pos"], Bool[Tensor, "batch pos"]]:
-    """Inputs in which each chain's row of a fact is at the next chain's position; for every position of the original,
-    the position there that holds the same thing; and whether a position belongs to the rows that move."""
+    """Return inputs in which each chain's row of a fact is at the next chain's position, the position in these inputs
+    of what each original position holds, and whether each original position belongs to a row that moves."""
     of_fact = torch.tensor([problem.fact_of(role) == fact for role in range(len(problem.roles))])
     rows = batch.place[:, :, of_fact]
     at = torch.arange(batch.inputs.shape[1]).repeat(len(rows), 1)
@@ -258,7 +260,7 @@ def _rows_rotated(
 
 
 def _spread_as(own: Tensor, taken: Tensor, block: Bool[Tensor, "batch pos"]) -> Tensor:
-    """The taken pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
+    """Return `taken`, with its weight on the block spread as in `own` if `own` has weight on the block."""
     inside = block[None, :, None, None, :]
     taken_inside, own_inside = (torch.where(inside, pattern, 0.0) for pattern in (taken, own))
     total, known = taken_inside.sum(dim=-1, keepdim=True), own_inside.sum(dim=-1, keepdim=True)
@@ -267,7 +269,7 @@ def _spread_as(own: Tensor, taken: Tensor, block: Bool[Tensor, "batch pos"]) -> 
 
 
 def _targets_of_chain_before(batch: hs.Batch, problem: hs.RetrievalProblem) -> Float[Tensor, "batch query d_target"]:
-    """For each query, the target of the query of the chain before."""
+    """Return, for each query, the target of the query of the previous chain."""
     chain = batch.chain[:, -problem.chains :]
     query = chain.argsort(dim=-1).take_along_dim((chain - 1) % problem.chains, -1)
     return batch.targets.take_along_dim(query[..., None], 1)

@@ -1,4 +1,4 @@
-"""The small JSON files of a study: what it found, and its verdicts."""
+"""Read and write the small JSON files of a study, which hold its result and its verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def write(path: Path, value: Any) -> None:
-    """Write a value of dataclasses, lists and numbers as JSON: whole, or not at all."""
+    """Write a value of dataclasses, lists and numbers as JSON, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".draft-{os.getpid()}")
     draft.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
@@ -22,24 +22,24 @@ def write(path: Path, value: Any) -> None:
 
 
 def read(path: Path, kind: type[R]) -> R:
-    """Read a value of that type.
+    """Read a value of the type `kind`.
 
     Raises:
-        InputError: the file is no such record.
+        InputError: the file is not a record of this type.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise hs.InputError(f"{path} is no such record ({error})") from None
+        raise hs.InputError(f"{path} is not a record of this study ({error}); restore or remove it") from None
 
 
 def markdown_table(headings: Any, rows: Any) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [list(map(str, headings))]
     lines += [["---"] * len(lines[0]), *([str(cell) for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, as in `2 hops`."""
+    """Return a number with its noun, e.g. `2 hops`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""What the file of a study offers, and the road that every study takes: run, judged, written down, drawn."""
+"""The parts that the file of a study defines, and how every study is run, judged, recorded and drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TINY = hs.Recipe(
     schedule="warmup-stable-decay", clip=1.0, initial=hs.InitialWeights(qk_gain=4.0), log_every=10, final_steps=10,
     validation_size=32,
 )  # fmt: skip
-"""The recipe of quick versions: it learns one hop."""
+"""The recipe of the quick versions, with which a model learns one hop."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Study(Generic[S, R]):
     """One of our own questions, beyond the paper's.
 
     Attributes:
-        name: the name of the file, of the command's argument, and of the record.
-        question: what it asks.
-        result: the type of what is found; the record holds it.
-        standard: makes the study of a recipe, with the sample sizes of the module's docstring.
-        quick: makes a version of a tiny recipe that runs in seconds and only shows that the study runs.
-        run: trains and measures, in a folder, what is missing; if only judged, it reads what exists.
-        judge: judges what was found by the rules of the module's docstring.
-        table: makes a Markdown table of what was found.
-        recipe: the recipe that the standard version is about.
-        conditions: gives the names of what can be trained alone; None where nothing can.
+        name: the name of the study, which is also the name of its file, its record and the command's argument.
+        question: the question that the study asks.
+        result: the type of the result, which is stored in the record.
+        standard: returns the study of a recipe, with the sample sizes in the module's docstring.
+        quick: returns a version with a tiny recipe, which runs in seconds and only shows that the study runs.
+        run: trains and measures what is missing in a folder and returns the result; with `judge_only`, only reads it.
+        judge: judges a result by the rules in the module's docstring.
+        table: returns a Markdown table of a result.
+        recipe: the recipe of the standard version.
+        conditions: returns the names of the conditions that can be trained separately; None if the study has none.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Study(Generic[S, R]):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a study: what was found, the verdicts by its rules, and both as text."""
+    """The answer of a study: its result, the verdicts by its rules, and both as text."""
 
     result: Any
     judgements: tuple[Judgement, ...]
@@ -67,14 +67,14 @@ class Answer:
 def answer(
     study: Study[S, R], draw: Callable[[R], Figure] | None, folder: Path, work: Work, *, quick: bool = False
 ) -> Answer:
-    """Run a study in a folder, or continue where it was stopped; then judge it, write down the numbers and verdicts,
-    and draw them.
+    """Run a study in a folder, or continue where it stopped; then judge it, store the numbers and verdicts, and draw
+    them.
 
-    The folder holds `runs/`, NAME.json, judgements.json and NAME.png. Where it has a record but no runs, as in
-    results/studies, the record is judged, and no run replaces it.
+    The folder contains `runs/`, NAME.json, judgements.json and NAME.png. If the folder has a record but no runs, as in
+    results/studies, the record can only be judged, and no run replaces it.
 
     Raises:
-        InputError: there is no such condition, the folder holds something else, or there is nothing to judge.
+        InputError: a condition does not exist, the folder contains something else, or there is nothing to judge.
     """
     version = study.quick(TINY) if quick else study.standard(study.recipe)
     _check_conditions(study, version, work)
@@ -82,13 +82,13 @@ def answer(
     if (folder / "run.json").exists():
         raise hs.InputError(f"{folder} is a run folder; choose another folder for the study")
     if others := [path for path in folder.glob("*.json") if path not in (record, folder / "judgements.json")]:
-        raise hs.InputError(f"{others[0]} is of another study; choose another folder for {study.name}")
+        raise hs.InputError(f"{others[0]} belongs to another study; choose another folder for {study.name}")
     if record.exists() and not (folder / "runs").exists():
         if not work.judge_only:
-            raise hs.InputError(f"{record} is of runs that are not there; add --judge, or choose a new folder")
+            raise hs.InputError(f"{record} has no runs, so it can only be judged; add --judge, or choose a new folder")
         found = records.read(record, study.result)
     elif work.judge_only and not (folder / "runs").exists():
-        raise hs.InputError(f"{folder} holds nothing of the study {study.name}; leave --judge out")
+        raise hs.InputError(f"{folder} has no results of the study {study.name}; leave out --judge")
     else:
         found = study.run(version, folder, work)
     judgements = tuple(study.judge(found))
@@ -104,7 +104,7 @@ def answer(
 
 
 def _check_conditions(study: Study[S, R], version: S, work: Work) -> None:
-    """Check that every pattern of conditions matches some condition.
+    """Check that every pattern of `work.conditions` matches a condition.
 
     Raises:
         InputError: a pattern matches no condition, or the study has no conditions.
@@ -112,5 +112,5 @@ def _check_conditions(study: Study[S, R], version: S, work: Work) -> None:
     names = study.conditions(version) if study.conditions else []
     for pattern in work.conditions:
         if not any(map(Work(conditions=(pattern,)).selects, names)):
-            options = f"it has {', '.join(names)}" if names else "it trains all or nothing"
+            options = f"choose from {', '.join(names)}" if names else "leave out --conditions"
             raise hs.InputError(f"{study.name} has no condition {pattern!r}; {options}")

@@ -1,4 +1,4 @@
-"""How a study's work is done: trained and measured in parallel, or not at all where it is only judged."""
+"""How a study trains and measures: in parallel, or not at all if the study is only judged."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import hopscope as hs
 
 @dataclass(frozen=True)
 class Work:
-    """How work is done.
+    """The settings for training and parallel work.
 
     Attributes:
         workers: the number of processes; None for one per core.
         device: the device to train on; None for a GPU if there is one.
         precision: the precision to train in; `auto` for bf16 where the hardware has it.
-        judge_only: whether nothing is trained or measured; what is finished is read.
-        conditions: patterns, as for file names, of the conditions to train; empty for all.
+        judge_only: whether to train and measure nothing, and only read what is finished.
+        conditions: the names of the conditions to train, with wildcards as in file names; empty for all conditions.
     """
 
     workers: int | None = None
@@ -37,7 +37,7 @@ class Work:
     conditions: tuple[str, ...] = ()
 
     def selects(self, condition: str) -> bool:
-        """Whether the condition of that name is to be trained.
+        """Whether the condition with this name should be trained.
 
         >>> Work(conditions=("K/*", "N/8")).selects("K/2"), Work().selects("N/8")
         (True, True)
@@ -45,10 +45,10 @@ class Work:
         return not self.conditions or any(fnmatchcase(condition, pattern) for pattern in self.conditions)
 
     def train(self, setups: Sequence[hs.Setup], folder: Path) -> None:
-        """Train what is not finished, in this order, each setup into the folder of its name.
+        """Train the setups that are not finished, in the given order, each in a subfolder with its name.
 
         Raises:
-            InputError: a folder is in use for something else.
+            InputError: a subfolder is used for something else.
         """
         if not setups or self.judge_only:
             return
@@ -61,7 +61,7 @@ class Work:
         )
 
     def each(self, noun: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
-        """Call a function of a module with each of the jobs, each on one thread; with several workers, in processes."""
+        """Call a module-level function with each job's arguments; several workers are processes of one thread each."""
         if self.judge_only or not jobs:
             return
         workers, line = min(self.workers or cpu_count() or 1, len(jobs)), _Lines(noun)
@@ -83,7 +83,7 @@ class Work:
 
 
 class _Lines:
-    """Progress as lines on standard error, one in thirty seconds at most, and the last."""
+    """Progress lines on standard error: at most one in thirty seconds, and a last line after longer work."""
 
     def __init__(self, noun: str) -> None:
         self._noun, self._said, self._began = noun, time.monotonic(), time.monotonic()

@@ -69,7 +69,7 @@ def test_a_stored_record_is_judged_without_its_runs_and_not_replaced(
         ["learning", str(tmp_path), "--judge"], capsys
     )
     assert records.read(tmp_path / "learning.json", Conditions) == stored
-    assert "is of runs that are not there; add --judge" in said(["learning", str(tmp_path), "--quick"], capsys, 2)
+    assert "so it can only be judged; add --judge" in said(["learning", str(tmp_path), "--quick"], capsys, 2)
     assert records.read(tmp_path / "learning.json", Conditions) == stored
 
 
@@ -77,9 +77,9 @@ def test_a_stored_record_is_judged_without_its_runs_and_not_replaced(
     ("file", "arguments", "words"),
     [
         ("run.json", [], "is a run folder"),
-        ("depth.json", [], "is of another study; choose another folder for heads"),
-        ("letter.txt", ["--judge"], "holds nothing of the study heads; leave --judge out"),
-        ("letter.txt", ["--conditions", "K/*"], "heads has no condition 'K/*'; it trains all or nothing"),
+        ("depth.json", [], "belongs to another study; choose another folder for heads"),
+        ("letter.txt", ["--judge"], "has no results of the study heads; leave out --judge"),
+        ("letter.txt", ["--conditions", "K/*"], "heads has no condition 'K/*'; leave out --conditions"),
     ],
 )
 def test_a_study_goes_into_no_folder_of_something_else(

@@ -92,7 +92,7 @@ def test_a_verdict_on_all_heads_needs_models_with_the_most_heads():
     left = [model for model in lost if model.loss is not None]
     for shallow, verdict in ((few, "confirmed"), (lost, "inconclusive"), (left, "inconclusive")):
         assert verdicts(*shallow, *deep)[-1] == verdict
-    assert heads.judge(HeadsResult((*lost, *deep)))[-1].reason == "not everywhere one with 16 heads"
+    assert heads.judge(HeadsResult((*lost, *deep)))[-1].reason == "not every number of chains has a model with 16 heads"
 
 
 def test_averaging_costs_what_it_costs_on_the_sequences_that_are_held_out():
