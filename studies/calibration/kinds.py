@@ -6,8 +6,8 @@ Some of them change the circuit:
 - `wrong key` replaces the key of a path, and `second key` adds a second key to a row.
 - `missing` leaves a path out, and `superfluous` adds one or two paths of other rows.
 - `twin` credits a path to another head with the same query and key.
-- `other model` is the circuit of another model of the same shape, and `random` is a random choice of paths along which
-  the model attends, as many as the circuit has.
+- `other model` is the circuit of another model of the same shape.
+- `random` is the circuit's number of randomly chosen paths, along which the model attends.
 
 The others alter the model, which still answers as before:
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LOOKS: dict[StudyVerdict, tuple[str, str]] = {
     "confirmed": (BLUE, "enough"),
     "refuted": (VERMILION, "not enough"),
-    "inconclusive": (ORANGE, "cannot be said"),
+    "inconclusive": (ORANGE, "inconclusive"),
 }
 
 

@@ -53,7 +53,7 @@ def heads(result: HeadsResult) -> Figure:
         counts = sorted({model.heads for model in result.models})
         axes.set_xticks(counts, [str(count) for count in counts])
         axes.set_yscale("log")
-        axes.set_xlabel("heads a layer")
+        axes.set_xlabel("heads per layer")
         axes.set_ylabel("loss, one hop")
         figure.legend(loc="outside upper left", ncols=3)
     return figure

@@ -92,7 +92,7 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
         )
     heads = sorted({condition.heads for condition in found.shallow})
     axes.set_xticks(heads, [str(head) for head in heads])
-    axes.set_xlabel("heads of a layer")
+    axes.set_xlabel("heads per layer")
     axes.set_ylim(-0.03, 1.03)
     if shallow:
         axes.set_title(

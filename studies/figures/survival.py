@@ -40,7 +40,7 @@ def survival(found: Conditions) -> Figure:
         for axes in panels.flat[len(conditions) :]:
             axes.remove()
         for axes in panels[:, 0]:
-            axes.set_ylabel("share not yet there")
+            axes.set_ylabel("share that has not learned")
         longest = max(range(len(conditions)), key=lambda place: len(conditions[place].hops))
         handles, labels = panels.flat[longest].get_legend_handles_labels()
         apart = "lines moved apart to be seen" if len(labels) > 1 else None
