@@ -149,7 +149,7 @@ def judge(found: EscapeResult) -> list[Judgement]:
     for heads in sorted({heads_a_row(condition) for condition in several}):
         alike = [condition for condition in several if heads_a_row(condition) == heads]
         models = [(each.problem.chains, step is not None) for each in alike for step in each.times(2)]
-        hypothesis = f"{heads:g} heads a row: the more chains, the fewer seeds learn two hops a layer early"
+        hypothesis = f"{heads:g} heads per row: the more chains, the fewer seeds learn two hops a layer early"
         judgements.append(falls_with(hypothesis, [n for n, _ in models], [yes for _, yes in models], "chains and x2"))
     eight = [condition for condition in found.conditions if condition.problem.chains == 8 and condition.last == 2]
     if eight:

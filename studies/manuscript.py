@@ -93,6 +93,7 @@ def places(root: Path) -> Record:
         "of": len(tested),
         "three_in_two": learned([rows["3-hops-2-layers"]]),
         "four_in_three": learned([rows["4-hops-3-layers"]]),
+        **{f"with_{each.problem.chains}": learned([each]) for each in study(root, "escape").shallow if each.last == 2},
     }
 
 

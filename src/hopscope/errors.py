@@ -45,7 +45,7 @@ _SHORTAGES = [
 
 
 def lacking(text: str) -> str | None:
-    """Return the shortage that an error's text names, such as of memory or disk space, or None.
+    """Return the shortage that an error's text reports, for example of memory or disk space; None without one.
 
     The text matters for libraries that repeat the system's message but do not raise an `OSError`.
     """

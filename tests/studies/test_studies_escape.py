@@ -1,4 +1,4 @@
-"""A layer saved by reading by position: what the judge says of planted seeds, by chains and heads a row."""
+"""A layer saved by reading by position: what the judge says of planted seeds, by chains and heads per row."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def verdicts(two: int, four: int, eight: int, one_layer: int = 6) -> list[str]:
 
 def test_planted_seeds() -> None:
     assert verdicts(14, 1, 0) == ["confirmed", "confirmed", "confirmed", "not run"]
-    assert verdicts(14, 14, 4)[1] == "inconclusive"  # heads a row alone decide
+    assert verdicts(14, 14, 4)[1] == "inconclusive"  # heads per row alone decide
     assert verdicts(2, 15, 6)[1:3] == ["refuted", "refuted"]
     assert verdicts(14, 1, 0, one_layer=5)[0] == "inconclusive"

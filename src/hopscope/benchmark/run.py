@@ -19,7 +19,7 @@ from hopscope.records import lock
 
 @runtime_checkable
 class Respondent(Protocol):
-    """A model that can be asked; its `identity`, plain JSON values, tells it from other models of the same name."""
+    """A model that can be asked questions; its `identity` (JSON values) distinguishes models with the same name."""
 
     name: str
     identity: dict[str, Any]
@@ -29,7 +29,7 @@ class Respondent(Protocol):
 
 
 def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
-    """Open a model by name: a folder or GGUF file, a hub's name after `hub/`, or a model that Inspect AI knows."""
+    """Open a model by name: a folder, a GGUF file, `hub/` and the model's name on a hub, or a name for Inspect AI."""
     here = {key: opening.pop(key) for key in ("device", "batch", "trust_remote_code", "precision") if key in opening}
     if Path(name).exists() or name.startswith(HUB):
         from hopscope.benchmark.local import LocalModel

@@ -215,8 +215,8 @@ def page_figures(
 ) -> list[PageFigure]:
     """Return Figures 6 and 7 and Appendix D of one model, for the report or the run's folder.
 
-    Figure 7 and Appendix D show the circuit of the Appendix E procedure if it was followed; `figure-7-own` and
-    `appendix-d-own` then show the circuit with own patterns.
+    If the circuit of the Appendix E procedure was followed, Figure 7 and Appendix D show it, and `figure-7-own` and
+    `appendix-d-own` show the circuit with own patterns.
     """
     figures = {"figure-6": figure_6(metrics, own.number)} if len(metrics) else {}
     if imposed:

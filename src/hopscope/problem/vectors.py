@@ -35,7 +35,7 @@ class Batch:
 
     Attributes:
         inputs: the symbol's vector and the position code at every position.
-        targets: the concatenated vectors of the hops asked for, for each query in the order of the queries.
+        targets: for each query, in the order of the queries, the concatenated vectors of the requested hops.
         place: the position of every role of every chain; index an attention map with it to order the map by role.
     """
 

@@ -148,7 +148,7 @@ class Schedule:
 
     def final_from(self, model: int) -> int:
         """Return the step after which a model's rows count for its final loss: `final_steps` before its end. Under
-        `decay-when-learned`, rows before the decay do not count, since other models can have caused extra rows."""
+        `decay-when-learned`, rows before the decay do not count, since other models can have added rows."""
         start, end = self._decay(self.models[model])
         first = end - self.recipe.final_steps
         return first if self.recipe.schedule != "decay-when-learned" else max(first, min(start, end - 1))

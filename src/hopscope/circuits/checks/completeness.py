@@ -76,11 +76,11 @@ def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Intervention
 def completeness(
     max_loss: float, rows: Mapping[str, Rises], keys: Mapping[str, Rises], sets: Sequence[Rises] = ()
 ) -> Check:
-    """Pass if the model's loss rises enough without parts of the circuit; otherwise something outside replaces them.
+    """Pass if the model's loss rises enough when parts of the circuit are removed; if not, other rows can replace them.
 
-    Over all `rows` and `sets` together, the model's loss must rise by at least half as much as the circuit's loss. For
-    each of the `rows` and `keys` without which the circuit's loss rises by more than a fifth of the threshold, the
-    model's loss must surely rise by a quarter as much. `rows` has the rises for each row or redundant group, `keys` for
+    Over all `rows` and `sets` together, the model's loss must rise by at least half as much as the circuit's loss. If
+    the circuit's loss rises by over a fifth of the threshold without one of the `rows` or `keys`, the model's loss must
+    surely rise by at least a quarter of that rise. `rows` has the rises for each row or redundant group, `keys` for
     each single key, and `sets` for random sets of rows.
     """
     felt = [{name: rise for name, rise in of.items() if rise.circuit > COUNTS * max_loss} for of in (rows, keys)]

@@ -125,7 +125,7 @@ class Evidence:
 
     @property
     def helpers(self) -> list[HeadRow]:
-        """The active rows that attend to no other role of their own chain, or to all chains alike."""
+        """The active rows that attend to all chains alike, or to no role of their own chain but their own."""
         return [row for row in self.rows if row not in self._keys]
 
     @cached_property

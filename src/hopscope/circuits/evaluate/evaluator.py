@@ -41,7 +41,7 @@ BYTES_A_POSITION = 4 * 24
 
 
 class Elsewhere(NamedTuple):
-    """A model on sequences ("there") made from the original sequences ("here") by moving the rows of one pair.
+    """A model run on sequences ("there") in which the rows of one pair of the original sequences ("here") have moved.
 
     `at` gives, for every position here, the position there with the same content. `block` marks the moved positions.
     """

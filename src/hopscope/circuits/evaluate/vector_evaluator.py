@@ -67,7 +67,7 @@ class VectorEvaluator(Evaluator):
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
     def elsewhere(self, pair: int) -> Elsewhere:
-        """Return the model on the same chains, with each chain's rows of a pair moved to the next chain's positions.
+        """Return the model run on the same chains, after each chain's rows of one pair moved to the next chain's place.
 
         `pair` counts from 1 in the order of retrieval.
         """

@@ -88,9 +88,9 @@ class Gauge:
     def passes(self, interventions: Interventions, limit: float) -> bool:
         """Whether the score of interventions is within a limit.
 
-        If the score exceeds the limit only because of the margin, the `further` sequences decide, if available. The
-        loss on them is first estimated as the loss of other interventions, which was measured on them before, plus the
-        difference between the two losses on this gauge's sequences. If this does not decide, the loss is measured.
+        If the score exceeds the limit only because of the margin, the `further` sequences decide, if available. An
+        estimate comes first: the loss of other interventions that was measured on those sequences before, plus how much
+        the two losses differ on this gauge's sequences. If the estimate does not decide, the loss is measured.
         """
         losses = self._losses(interventions)
         if self.score(interventions) <= limit:

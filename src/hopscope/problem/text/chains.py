@@ -75,7 +75,7 @@ class ChainFormulation(Formulation[Chains]):
 
     @abstractmethod
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
-        """Return the pieces of a line by which `first` of this level leads to `second` of the level before."""
+        """Return the pieces of a line that says that `first`, on this level, leads to `second`, on the level before."""
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
         """Draw independent uniform bijections, the order of the lines and the symbol asked for."""

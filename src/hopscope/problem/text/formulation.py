@@ -122,7 +122,7 @@ class Line(NamedTuple):
         roles: the role of every piece, or None for the words around the symbols. Chains have the roles of
             `problem.roles`. Conditional formulations name roles by the symbol: `person>` is a key, `>job` a value and
             `person?` the query.
-        lookup: the retrieval step that reads this line, counted from 1 at the question; 0 for the question.
+        lookup: number of the retrieval step that reads this line, 1 for the first step; 0 for the question itself.
         chain: number of the line's chain, i.e. the index of the symbol that asks for the chain; None without a chain.
     """
 
