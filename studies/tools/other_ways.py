@@ -80,6 +80,10 @@ def table(folder: Path, log: Path, samples: Path) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m studies.tools.other_ways", description=__doc__.splitlines()[0])
-    for name in ("folder", "log", "samples"):
-        parser.add_argument(name, type=Path)
+    for name, text in (
+        ("folder", "records of exact mode"),
+        ("log", "log of `inspect eval hopscope/...`"),
+        ("samples", "samples of `lm_eval --log_samples`, as JSONL"),
+    ):
+        parser.add_argument(name, type=Path, help=text)
     sys.exit(status(lambda: print(table(**vars(parser.parse_args())), end="")))
