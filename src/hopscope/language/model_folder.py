@@ -85,6 +85,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
         raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
     if gguf:
         del model.config.quantization_config  # its weights are plain numbers now
+        model.is_quantized = False
     _check_weights(folder, model, report)
     return ModelFolder(name, _content_hash(folder, gguf, trust_remote_code), tokenizer, model)
 
