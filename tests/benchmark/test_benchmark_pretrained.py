@@ -33,6 +33,7 @@ from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
 from hopscope.language import model_folder
+from hopscope.language.language_model import LanguageModel
 from hopscope.language.model_folder import open_model_folder
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import question
@@ -272,6 +273,7 @@ def test_smollm2_from_the_registry(smollm2: tuple[Path, Path], tmp_path: Path) -
         weights.append([record.weights for record in found])
     for first, second in zip(*weights, strict=True):
         assert first == pytest.approx(second, rel=1e-3)
+    assert (opened := LanguageModel(smollm2[0]).model.shape).layers * opened.heads == 270  # for circuits, as a file too
     where: Any = ([str(folder)], tmp_path / "exact", ["equations"], [1], 20, exact)
     [weighed] = benchmark(*where).points
     [drawn] = benchmark([str(folder)], tmp_path / "sampled", ["equations"], [1], 20, sampled).points
