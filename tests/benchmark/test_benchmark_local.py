@@ -99,6 +99,13 @@ def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -
         benchmark([LocalModel(other, "cpu")], tmp_path / "out", *point)
 
 
+def test_rotary_frequencies_are_not_rounded_in_bf16(folders: dict[str, Path]) -> None:
+    exact, rough = (LocalModel(folders["plain"], "cpu", precision=precision) for precision in ("fp32", "bf16"))
+    buffers = dict(exact._model.named_buffers())
+    assert any((buffer != buffer.bfloat16()).any() for buffer in buffers.values())
+    assert all(torch.equal(buffers[name], buffer) for name, buffer in rough._model.named_buffers())
+
+
 def test_killed_at_any_write_it_goes_on_to_the_same_result(tmp_path: Path, folders: dict[str, Path]) -> None:
     """The k-th record is half written when the program dies, for every k; replies under way are drawn again alike."""
     model, points = LocalModel(folders["plain"], "cpu", 3), (["equations"], [1, 2], 3, SAMPLING)

@@ -23,6 +23,7 @@ from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
+from hopscope.language.language_model import text_circuit_path
 from hopscope.language.text_batch import text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.prompts import Prompt, PromptTask
@@ -256,5 +257,6 @@ def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:
             PromptTask.read(file)
     with pytest.raises(InputError, match="cannot be read as a task"):
         PromptTask.read(tmp_path / "none.jsonl")
+    assert text_circuit_path(Path("org/model"), equations()).parts[:2] == ("org--model", "circuits")  # a hub's name
     done = CliRunner().invoke(program, ["circuit", str(tmp_path), "--task", "none.jsonl", "--hops", "2"])
     assert "only the tasks code and code-chains have D" in str(done.exception)
