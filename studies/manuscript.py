@@ -68,6 +68,8 @@ def depth(root: Path) -> Record:
     """Return how many runs learned all hops below, at and above the exact depth, with a causal mask and eight heads."""
     found = [each for each in study(root, "depth").conditions if each.name.startswith("causal/many-heads/")]
     by_place = {(each.last, each.layers - each.needs(each.last)): each for each in found}
+    sweeps = [each for name in ("figure-4", "paper") for each in read(root, f"{name}/summary.json")["models"]]
+    shallow = [each for each in sweeps if each["curriculum"] and each["layers"] < hs.theory.depths(5).causal]
     rows = [
         [hops, hs.theory.depths(hops).causal]
         + [learned([by_place[hops, more]]) if (hops, more) in by_place else "-" for more in (-1, 0, 1)]
@@ -76,8 +78,15 @@ def depth(root: Path) -> Record:
     return {
         "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
         "one_less": learned([by_place[hops, -1] for hops in range(3, 8)]),
+        "five_hops": share(sum(map(_learned_early, shallow)), len(shallow)),
         "table": table(["D", "exact depth in layers", "with one less", "at exact depth", "with one more"], rows),
     }
+
+
+def _learned_early(model: Record) -> bool:
+    """Return whether a model of Figure 4 learned a hop with fewer layers than the exact depth of this hop."""
+    hops = enumerate(model["partial_losses"], 1)
+    return any(loss < 0.5 and model["layers"] < hs.theory.depths(hop).causal for hop, loss in hops)
 
 
 def places(root: Path) -> Record:

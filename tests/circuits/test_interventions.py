@@ -11,14 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_models import PROBLEM, random_model, some_batch
 
-from hopscope.circuits.evaluate.ablations import (
-    IDENTITY,
-    KEEP,
-    UNIFORM,
-    Ablation,
-    AblationKind,
-    one_hot,
-)
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, Ablation, AblationKind, one_hot
 from hopscope.circuits.evaluate.apply import InterventionHooks, LayerAblations, PatternCache, by_layer
 from hopscope.circuits.evaluate.chains import ChainsSeen
 from hopscope.errors import InputError
