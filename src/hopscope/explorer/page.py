@@ -120,7 +120,7 @@ def laid_out(
     template: str, scripts: tuple[str, ...], styles: tuple[str, ...], data: Any, arrays: Arrays, **shown: Any
 ) -> Page:
     """Return a template of `web/` filled with program, styles, data and arrays; its policy blocks other scripts."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     numbers, script, css = _json(data), source(scripts, "js"), source(styles, "css")
     digest = base64.b64encode(hashlib.sha256(f"{script}".encode()).digest()).decode()
@@ -128,8 +128,11 @@ def laid_out(
         f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    html = environment.from_string(_web(template)).render(
+    web = PackageLoader("hopscope.explorer", "web")
+    environment = Environment(
+        loader=web, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    html = environment.get_template(template).render(
         **shown,
         policy=Markup(policy),
         version=VERSION,

@@ -45,4 +45,8 @@ def page_of(circuit: Circuit) -> Page:
         "accuracy": {name: wilson(round(score.accuracy * count), count) for name, score in scores.items()},
     }
     del data["interventions"], data["search"]["removed"]
-    return laid_out("stored.html", SCRIPTS, (*STYLES, "stored"), data, {}, circuit=circuit, tables=judged(circuit))
+    name = circuit.text.name if circuit.text else f"model of seed {circuit.seed}"
+    return laid_out(
+        "stored.html", SCRIPTS, (*STYLES, "stored"), data, {},
+        title=f"{name}: {circuit.problem.named}", circuit=circuit, tables=judged(circuit),
+    )  # fmt: skip
