@@ -66,6 +66,10 @@ def test_a_circuit_is_followed_and_equal_folders_are_measured_once(
     assert min(whole.attention) > 0.8
     assert whole.change[-1] > 0.3 > abs(half.change[-1])
     assert len(json.loads(out.read_text())["paths"]) == len(CIRCUIT)
+    assert out.with_suffix(".png").exists()
+    _, attention, _ = hs.plot.checkpoints(found).axes
+    drawn = {line.get_label(): list(line.get_ydata()) for line in attention.lines}
+    assert drawn == {path: [p.attention[n] for p in found.checkpoints] for n, path in enumerate(found.paths)}
 
 
 def test_what_cannot_be_followed_is_refused(folders: list[Path], tmp_path: Path) -> None:

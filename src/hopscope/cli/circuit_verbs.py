@@ -228,12 +228,12 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, record: Path | None
 @click.command()
 @click.argument("folders", metavar="RUN...", type=FOLDER, nargs=-1, required=True)
 @click.option("--model", type=STEP, default=0, help="Which model of the run, from 0.")
-@click.option("--figures/--no-figures", default=True, help="Draw into RUN/figures.")
+@click.option("--figures/--no-figures", default=True, help="Draw into RUN/figures, or beside --out.")
 @click.option("--overwrite", is_flag=True, help="Measure again even if a record is stored.")
 @click.option("--circuit", "record", type=PATH, help="Circuit of a language model, to follow through folders of it.")
 @click.option("--task", metavar="FILE", help="Its task, if it was not a formulation.")
 @click.option("--hops", type=COUNT, help="D of the tasks code and code-chains  [default: 1].")
-@click.option("--out", type=PATH, help="File for what was found in a language model.")
+@click.option("--out", type=PATH, help="File for what was found in a language model; its figure is drawn beside it.")
 @json_option("the record")
 @field_options(hs.EmergenceConfig, "config", defaults=True)
 def emergence(
@@ -254,8 +254,8 @@ def emergence(
       hopscope emergence own/training/step-* own --circuit own/circuits/equations-2-hops.json
     """
     if language["record"] is not None:
-        refuse_given("folders of a language model have no run", "model", "figures", "overwrite", *config)
-        return _followed(folders, **language)
+        refuse_given("folders of a language model have no run", "model", "overwrite", *config)
+        return _followed(folders, figures, **language)
     refuse_given("a run has its own task and folder", "task", "hops", "out")
     if len(folders) > 1:
         raise hs.InputError(f"give one run, or --circuit to follow it through folders, got {len(folders)} folders")
@@ -278,7 +278,7 @@ def emergence(
 
 
 def _followed(
-    folders: tuple[Path, ...], record: Path, task: str | None, hops: int | None, out: Path | None
+    folders: tuple[Path, ...], figures: bool, record: Path, task: str | None, hops: int | None, out: Path | None
 ) -> tuple[Any, str]:
     """Follow a language model's circuit through the folders of its checkpoints; return the record and a table."""
     from hopscope.emergence.language import TEXT_EMERGENCE, follow_checkpoints
@@ -296,4 +296,6 @@ def _followed(
         found = follow_checkpoints(folders, circuit, asked, progress=progress)
     if out is not None:
         TEXT_EMERGENCE.write(out, found)
+        if figures:
+            hs.plot.save(hs.plot.checkpoints(found), out.with_suffix(""))
     return plain(found), str(found)

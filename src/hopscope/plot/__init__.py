@@ -8,6 +8,7 @@
 """
 
 from hopscope.plot.card import card
+from hopscope.plot.checkpoints import checkpoints
 from hopscope.plot.circuit import appendix_c, appendix_c_prompts, figure_5
 from hopscope.plot.style import (
     BLUE,
@@ -41,6 +42,7 @@ __all__ = [
     "appendix_c",
     "appendix_c_prompts",
     "card",
+    "checkpoints",
     "figure_5",
     "figure_6",
     "hop_label",
