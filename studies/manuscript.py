@@ -213,6 +213,7 @@ def language(root: Path) -> Record:
         "early": share(len(early), len(several)),
         "three_hops": share(sum(each.answers for each in three), len(three)),
         **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
+        **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
     }
 
 
@@ -234,6 +235,14 @@ def _one_hop(circuit: hs.Circuit) -> Record:
         "attribution": f"{best.attribution or 0:.0%}",
         "random": f"{best.random or 0:.0%}, the best of {best.drawn}",
     }
+
+
+def _binding(circuit: hs.Circuit) -> Record:
+    """Return where a line is bound to its name, by the costliest path of a circuit with roles for every line."""
+    path = max(circuit.paths, key=lambda path: path.without.mean)
+    layer, _, query, key = path.path.names(circuit.roles)
+    assert (query, key) == ("x0=", "x0>"), "the manuscript says that this path is from a line's sign to its name"
+    return {"bound_in": f"{layer} of {circuit.layers}", "unbound": f"{path.without.mean:.2f}"}
 
 
 def _accuracy(point: Record) -> str:
