@@ -25,6 +25,7 @@ from studies.tools import records
 from studies.tools.command import status
 from studies.tools.conditions import Condition
 from studies.tools.inference import share_in_words as share
+from studies.tools.records import counted
 from studies.tools.records import markdown_table as table
 
 ROOT = Path(__file__).parents[1]
@@ -213,6 +214,7 @@ def language(root: Path) -> Record:
         "early": share(len(early), len(several)),
         "three_hops": share(sum(each.answers for each in three), len(three)),
         **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
+        **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
         **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
     }
 
@@ -235,6 +237,13 @@ def _one_hop(circuit: hs.Circuit) -> Record:
         "attribution": f"{best.attribution or 0:.0%}",
         "random": f"{best.random or 0:.0%}, the best of {best.drawn}",
     }
+
+
+def _own_circuit(circuit: hs.Circuit) -> Record:
+    """Return the size of the circuit of our own text model for three hops, and how many checks it passes."""
+    passed = sum(check.passed for check in circuit.checks.values())
+    paths, heads = counted(len(circuit.paths), "path"), counted(len(circuit.used_heads), "head")
+    return {"own_paths": f"{paths} in {heads}", "own_checks": f"{passed} of {len(circuit.checks)}"}
 
 
 def _binding(circuit: hs.Circuit) -> Record:

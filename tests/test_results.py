@@ -12,6 +12,7 @@ from hopscope.benchmark.points import SUMMARY
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import BUDGETS
 from hopscope.emergence.history import Emergence
+from hopscope.emergence.language import TEXT_EMERGENCE
 from hopscope.integrity import check
 from hopscope.paper.claims import read_claims
 from hopscope.training.run import RunFolder
@@ -64,6 +65,12 @@ def test_circuits_of_language_models(path):
 def test_emergences(path):
     emergence = Emergence.load(path)
     assert len(emergence.paths) == len(Circuit.load(path.with_name("circuit.json")).paths)
+
+
+def test_the_text_model_answers_once_its_last_path_is_there():
+    found = TEXT_EMERGENCE.read(RESULTS / "own-model/three-hops/checkpoints.json")
+    there = [min(point.attention) > 0.5 for point in found.checkpoints]
+    assert there == [point.full.accuracy > 0.9 for point in found.checkpoints]
 
 
 @pytest.mark.parametrize("path", stored("own-model/*/summary.json"), ids=str)

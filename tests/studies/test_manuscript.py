@@ -11,7 +11,7 @@ import pytest
 import hopscope as hs
 from studies.manuscript import MANUSCRIPT, ROOT, TEMPLATE, share, written
 
-RECORDS = ("studies", "paper", "figure-4", "language-models", "pretrained")
+RECORDS = ("studies", "paper", "figure-4", "language-models", "pretrained", "own-model")
 
 
 @pytest.fixture

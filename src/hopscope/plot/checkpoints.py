@@ -40,5 +40,5 @@ def checkpoints(found: TextEmergence) -> Figure:
         for axes in (answers, attention, change):
             axes.set_xticks(places[::every], names[::every], rotation=45, ha="right")
             axes.set_xlabel("checkpoint")
-        figure.legend(loc="outside lower center", ncols=2)
+        figure.legend(handles=attention.lines, loc="outside lower center", ncols=2)
     return figure
