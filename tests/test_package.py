@@ -15,17 +15,7 @@ import hopscope as hs
 from hopscope.cli import main, program
 
 SOURCE = Path(hs.__file__).parent
-HEAVY = (
-    "torch",
-    "matplotlib",
-    "numpy",
-    "scipy",
-    "rich",
-    "inspect_ai",
-    "transformers",
-    "lm_eval",
-    "torch._dynamo",
-)
+HEAVY = ("torch", "matplotlib", "numpy", "scipy", "rich", "inspect_ai", "transformers", "lm_eval", "torch._dynamo")
 
 
 def heavy_after(code: str) -> set[str]:

@@ -52,9 +52,7 @@ class AlteredBlock(nn.Module, ABC):
 
     @abstractmethod
     def written(
-        self,
-        pattern: Float[Tensor, "sequence head query key"],
-        normed: Float[Tensor, "1 sequence pos d_model"],
+        self, pattern: Float[Tensor, "sequence head query key"], normed: Float[Tensor, "1 sequence pos d_model"]
     ) -> Float[Tensor, "sequence pos d_model"]:
         """Return the sum of what all heads write to the residual stream, given their pattern."""
 
@@ -78,9 +76,7 @@ class AlteredBlockAsItWas(AlteredBlock):
         return pattern
 
     def written(
-        self,
-        pattern: Float[Tensor, "sequence head query key"],
-        normed: Float[Tensor, "1 sequence pos d_model"],
+        self, pattern: Float[Tensor, "sequence head query key"], normed: Float[Tensor, "1 sequence pos d_model"]
     ) -> Float[Tensor, "sequence pos d_model"]:
         """Return the sum of what all heads write to the residual stream, given their pattern."""
         output: Tensor = self.attention.write(pattern[None], normed)[0]

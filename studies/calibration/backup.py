@@ -103,9 +103,7 @@ class Shared(AlteredBlock):
         return torch.where(self.queries, pattern @ self.share, pattern)
 
     def written(
-        self,
-        pattern: Float[Tensor, "sequence head query key"],
-        normed: Float[Tensor, "1 sequence pos d_model"],
+        self, pattern: Float[Tensor, "sequence head query key"], normed: Float[Tensor, "1 sequence pos d_model"]
     ) -> Float[Tensor, "sequence pos d_model"]:
         """Return what the heads write. At the backup, the altered row reads what it reads at the key."""
         read = torch.where(self.queries, pattern @ self.merge, pattern)

@@ -85,9 +85,7 @@ class _WithRest(BlockWithMore):
         self.writes = (own[:, 1:].sum(dim=-1) > 0).to(own.dtype)
 
     def written(
-        self,
-        pattern: Float[Tensor, "sequence head query key"],
-        normed: Float[Tensor, "1 sequence pos d_model"],
+        self, pattern: Float[Tensor, "sequence head query key"], normed: Float[Tensor, "1 sequence pos d_model"]
     ) -> Float[Tensor, "sequence pos d_model"]:
         """Return what the heads write. At resting queries, the added head's output grows with its weight elsewhere."""
         output: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]

@@ -79,9 +79,7 @@ class _WithSink(BlockWithMore):
         self.at[keys], self.rests[keys + 1] = 1.0, 1.0
 
     def written(
-        self,
-        pattern: Float[Tensor, "sequence head query key"],
-        normed: Float[Tensor, "1 sequence pos d_model"],
+        self, pattern: Float[Tensor, "sequence head query key"], normed: Float[Tensor, "1 sequence pos d_model"]
     ) -> Float[Tensor, "sequence pos d_model"]:
         """Return what the heads write. The added head writes in proportion to its weight away from the sinks."""
         output: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]

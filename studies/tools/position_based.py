@@ -152,11 +152,7 @@ def _measure_run(path: Path, name: str, facts: Sequence[int], sequences: int, re
 
 @torch.no_grad()
 def measure_position_test(
-    model: str,
-    transformer: hs.Transformer,
-    problem: hs.RetrievalProblem,
-    facts: Sequence[int],
-    sequences: int,
+    model: str, transformer: hs.Transformer, problem: hs.RetrievalProblem, facts: Sequence[int], sequences: int
 ) -> PositionTest:
     """Measure the position test of one model.
 

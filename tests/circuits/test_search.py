@@ -153,8 +153,7 @@ def test_resumed_search_finds_the_same_and_repeats_no_stage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "down", "up", "subsets", "pairs", "fills"),
-    [("quick", 1, 1, 6, 12, 1), ("thorough", 3, 2, 10, 30, 3)],
+    ("effort", "down", "up", "subsets", "pairs", "fills"), [("quick", 1, 1, 6, 12, 1), ("thorough", 3, 2, 10, 30, 3)]
 )
 @pytest.mark.slow
 def test_effort_sets_orders_subsets_and_fills(

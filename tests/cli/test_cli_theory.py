@@ -31,8 +31,7 @@ def test_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("5", [5]), ("1,2,4", [1, 2, 4]), ("4,1-3", [1, 2, 3, 4]), ("3-3", [3]), (" 2 , 7", [2, 7])],
+    ("text", "numbers"), [("5", [5]), ("1,2,4", [1, 2, 4]), ("4,1-3", [1, 2, 3, 4]), ("3-3", [3]), (" 2 , 7", [2, 7])]
 )
 def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], text: str, numbers: list[int]) -> None:
     assert [row["hops"] for row in read(capsys, "--hops", text)] == numbers

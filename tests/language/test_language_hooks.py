@@ -74,9 +74,7 @@ def test_patterns_are_the_librarys(family: tuple[Any, HookedDecoder, Tensor]) ->
         torch.testing.assert_close(pattern[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_replayed_patterns_change_nothing_and_other_patterns_do(
-    family: tuple[Any, HookedDecoder, Tensor],
-) -> None:
+def test_replayed_patterns_change_nothing_and_other_patterns_do(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
     recorded = PatternRecorder()
     logits(model, recorded)

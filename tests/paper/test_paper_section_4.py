@@ -44,10 +44,7 @@ def test_what_is_not_the_papers_way_to_ask_says_nothing(changed: dict[str, Any])
     assert judge_answers(nine(), BenchmarkSettings(reasoning_effort="none")).in_general == "holds"
 
 
-@pytest.mark.parametrize(
-    ("correct", "expected"),
-    [(464, "holds"), (460, "open")],
-)
+@pytest.mark.parametrize(("correct", "expected"), [(464, "holds"), (460, "open")])
 def test_the_lower_bound_of_the_weakest_accuracy_decides(correct: int, expected: str) -> None:
     """One point of the nine is weaker than the others. 464 of 500 have a lower bound of 90.2%, 463 of 90.0%."""
     for place in (4, 7):

@@ -34,8 +34,7 @@ def test_a_long_plateau_that_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed",
-    [[1791, 4000, 4200, 5000], [None] * 4, [3600, 3900, 4200, None], [None, 3900, 4200, 4300]],
+    "seed", [[1791, 4000, 4200, 5000], [None] * 4, [3600, 3900, 4200, None], [None, 3900, 4200, 4300]]
 )
 def test_one_seed_is_enough_to_refute(seed: list[int | None]) -> None:
     """Too short, endless, learned but for the last hop, or but for the first."""

@@ -164,9 +164,7 @@ class _TwoHeads(BlockWithMore):
         self.reads, self.gain = reads, gain
 
     def written(
-        self,
-        pattern: Float[Tensor, "sequence head query key"],
-        normed: Float[Tensor, "1 sequence pos d_model"],
+        self, pattern: Float[Tensor, "sequence head query key"], normed: Float[Tensor, "1 sequence pos d_model"]
     ) -> Float[Tensor, "sequence pos d_model"]:
         before: Tensor = self.attention.write(pattern[None, :, :-2], normed)[0]
         return before + self.gain * (self.reads(pattern[:, -2]) - self.reads(pattern[:, -1]))[..., None]

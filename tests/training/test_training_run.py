@@ -131,10 +131,7 @@ def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
     assert models_at_once(largest.problem, largest.recipe, 8, Execution(device="cpu").resolve(largest)) == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "threads"),
-    [(None, 4), ("3", 3), ("64", 4), (" 2,1 ", 2), ("0", 4), ("many", 4)],
-)
+@pytest.mark.parametrize(("said", "threads"), [(None, 4), ("3", 3), ("64", 4), (" 2,1 ", 2), ("0", 4), ("many", 4)])
 def test_omp_num_threads_lowers_the_number_of_threads(said, threads, monkeypatch, tmp_path):
     """As it may of torch; what is no number is torch's to complain of."""
     monkeypatch.setattr(executions, "available_cores", lambda: 4)

@@ -60,10 +60,7 @@ def first_crossings(
 
 
 def crossings(
-    steps: Sequence[int],
-    curves: Float[Tensor, "curve step sequence"],
-    level: float = LEVEL,
-    seed: int = 0,
+    steps: Sequence[int], curves: Float[Tensor, "curve step sequence"], level: float = LEVEL, seed: int = 0
 ) -> list[Crossing]:
     """Return the crossing of each curve's mean over sequences, with its interval; all curves use the same resamples."""
     found = first_crossings(steps, curves.double().mean(dim=-1), level)

@@ -56,12 +56,7 @@ class LanguageModel:
     """
 
     def __init__(
-        self,
-        folder: Path | str,
-        *,
-        trust_remote_code: bool = False,
-        device: str = "cpu",
-        precision: Precision = "fp32",
+        self, folder: Path | str, *, trust_remote_code: bool = False, device: str = "cpu", precision: Precision = "fp32"
     ) -> None:
         check_choice("precision", precision, DTYPES)
         self.device, self.precision = device, precision

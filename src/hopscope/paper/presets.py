@@ -66,14 +66,7 @@ _NINE = tuple(range(9))
 PAPER = Preset(
     name="paper",
     summary="the exact recipes of the paper; days on a CPU, made for a GPU",
-    depth=DepthStudy(
-        scale="paper",
-        recipe=recipes.SWEEP,
-        layers=tuple(range(1, 9)),
-        hops=5,
-        plain_hops=3,
-        seeds=_NINE,
-    ),
+    depth=DepthStudy(scale="paper", recipe=recipes.SWEEP, layers=tuple(range(1, 9)), hops=5, plain_hops=3, seeds=_NINE),
     models=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), (recipes.D,)),
 )
 
@@ -81,10 +74,7 @@ FIGURE_4 = Preset(
     name="figure-4",
     summary="Figure 4 at the laptop's width, five hops with the curriculum and three without; hours on two cores",
     depth=replace(
-        PAPER.depth,
-        scale="figure-4",
-        recipe=replace(recipes.PLAIN, steps=4_800, log_every=10),
-        seeds=tuple(range(8)),
+        PAPER.depth, scale="figure-4", recipe=replace(recipes.PLAIN, steps=4_800, log_every=10), seeds=tuple(range(8))
     ),
 )
 

@@ -205,7 +205,7 @@ def section(result: BenchmarkResult) -> Section | None:
         "Language models on the text (Section 4)",
         paragraphs=[
             f"We asked {counted(models, 'language model')} questions of the five formulations, without fine-tuning and "
-            f"{how}; see `docs/benchmark.md`.",
+            f"{how}; see `docs/benchmark.md`."
         ],
         figures=[PageFigure("figure-2", figure_2(summary.points), caption)],
     )

@@ -146,7 +146,7 @@ def section(result: TheoryResult) -> Section:
             "all that the other position knows. Information then spreads along the chain by a factor of at most three "
             "per layer, which proves Theorem 1. The theorem is not tight: for interleaved chains whose pair blocks are "
             "deepest or shallowest first, the exact minimum is ceil(log3(4D + 1)) without a mask and floor(log2 D) + 2 "
-            "under a causal mask. For other orders, see `docs/theory.md`; for the proofs, see `docs/proofs.md`.",
+            "under a causal mask. For other orders, see `docs/theory.md`; for the proofs, see `docs/proofs.md`."
         ],
         figures=[
             PageFigure(

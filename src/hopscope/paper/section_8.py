@@ -241,7 +241,7 @@ def section(result: StudiedModels) -> Section | None:
         paragraphs=[
             f"We found {counted(len(found), 'circuit')} in {found[0][0].shape[0]}-layer models. On sequences "
             f"that the search never saw, {certified} passed all six checks. `hopscope circuit RUN --show` prints "
-            "a circuit with its paths and checks, and `docs/circuits.md` explains the checks.",
+            "a circuit with its paths and checks, and `docs/circuits.md` explains the checks."
         ],
         figures=drawn,
     )

@@ -203,7 +203,7 @@ def section(result: StudiedModels) -> Section | None:
                 "How heads emerge (Section 9)",
                 paragraphs=[
                     f"The circuit of seed {model.seed} is followed back through the checkpoints. At each checkpoint, "
-                    "we measure the attention along its paths and the rise of the loss without each path.",
+                    "we measure the attention along its paths and the rise of the loss without each path."
                 ],
                 figures=page_figures(model.run.metrics, model.circuit, model.emergence, model.imposed_emergence),
             )

@@ -140,11 +140,7 @@ class Gauge:
         return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
 
     def by_cost(
-        self,
-        interventions: Interventions,
-        near: Sequence[Interventions],
-        limit: float,
-        generator: Random = None,
+        self, interventions: Interventions, near: Sequence[Interventions], limit: float, generator: Random = None
     ) -> list[int]:
         """Return the indices of the candidates that may be within the limit, by cost; `generator` perturbs costs."""
         costs, least = self.costs(interventions, near)

@@ -28,12 +28,7 @@ class Witness:
 
 
 def build_witness(
-    hops: int,
-    *,
-    causal: bool = True,
-    chains: int = 4,
-    curriculum: bool = True,
-    spare_heads: int = 0,
+    hops: int, *, causal: bool = True, chains: int = 4, curriculum: bool = True, spare_heads: int = 0
 ) -> Witness:
     """Build a transformer that solves D hops in the exact minimum number of layers.
 
