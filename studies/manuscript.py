@@ -139,14 +139,18 @@ def circuits(root: Path) -> Record:
         plans = [sum(each.strategy == plan for each in these) for plan in ("doubling", "line by line", "serial")]
         size = int(median(len(each.paths) for each in these))
         rows.append([layers, len(these), share(plans[0], len(these)), *plans[1:], size])
-    own = [each for each in study(root, "calibration").cells if each.patterns == "own"]
-    true, false = ([each for each in own if (each.kind == "true") is wanted] for wanted in (True, False))
+    planted = study(root, "calibration")
+    true, false, trained = (
+        [each for each in planted.among(origin, "own") if (each.kind == "true") is wanted]
+        for origin, wanted in (("built", True), ("built", False), ("trained", False))
+    )
     whole = study(root, "whole").models
     pairs = [(bool(pruned.certified), bool(every.certified)) for pruned, every in study(root, "pruning").pairs]
     return {
         "table": table(["layers", "circuits", "doubling", "line by line", "serial", "median paths"], rows),
         "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
         "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),
+        "false_trained": share(sum(each.passed for each in trained), sum(each.n for each in trained)),
         "whole": share(sum(each.certified for each in whole), len(whole)),
         "given_up": sum(not each.paths for each in whole),
         "gained": pairs.count((True, False)),
