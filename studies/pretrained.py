@@ -140,12 +140,13 @@ def card_table(circuits: Iterable[hs.Circuit]) -> str:
 
 
 def share_of_the_way(circuit: hs.Circuit) -> str:
-    """Return the faithfulness with own patterns, with its interval if the record has the interval of the loss."""
-    check, losses, text = circuit.checks.get("sufficiency"), circuit.losses, f"{circuit.measured_card.own.uniform:.2f}"
+    """Return the faithfulness with own patterns: of the check's prompts with its interval, or else that of the card."""
+    check, losses = circuit.checks.get("sufficiency"), circuit.losses
     if check is None or check.interval is None or check.numbers.get("worst") != check.numbers.get("circuit"):
-        return f"{text} (no interval stored)"
-    low, high = ((losses["nothing"] - loss) / (losses["nothing"] - losses["full"]) for loss in check.interval[::-1])
-    return f"{text} ({low:.2f} to {high:.2f})"
+        return f"{circuit.measured_card.own.uniform:.2f} (no interval stored)"
+    numbers = (check.numbers["circuit"], *check.interval[::-1])
+    share, low, high = ((losses["nothing"] - loss) / (losses["nothing"] - losses["full"]) for loss in numbers)
+    return f"{share:.2f} ({low:.2f} to {high:.2f})"
 
 
 def role_table(circuits: Sequence[KnownCircuit]) -> str:

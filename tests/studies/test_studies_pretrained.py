@@ -46,7 +46,7 @@ def test_the_share_has_the_interval_of_the_circuits_own_loss_alone() -> None:
     losses = {"model": 0.0, "circuit": 0.2, "worst": 0.2}
     alone = Check("sufficiency", "passed", "", losses, (0.1, 0.3))
     planted = replace(circuit, losses={"full": 0.0, "nothing": 1.0, "own": 0.2}, checks={"sufficiency": alone})
-    assert share_of_the_way(planted) == "0.85 (0.70 to 0.90)"
+    assert share_of_the_way(planted) == "0.80 (0.70 to 0.90)"
 
 
 def test_every_stored_circuit_is_in_the_tables(
