@@ -87,5 +87,6 @@ def test_what_cannot_be_followed_is_refused(folders: list[Path], tmp_path: Path)
     assert "give one run, or --circuit" in refused(*folders)
     assert "have no run; leave --model out" in refused(*folders, "--circuit", stored, "--model", 1)
     circuit.save(own := tmp_path / "c.json")
+    assert "must end in .json, got 'e.png'" in refused(*folders, "--circuit", own, "--out", tmp_path / "e.png")
     asked = "--circuit", own, "--task", "code", "--hops", "2"
     assert "no circuit with the roles of code-2-hops" in refused(*folders, *asked)

@@ -286,6 +286,8 @@ def _followed(
     circuit = hs.Circuit.load(record)
     if (text := circuit.text) is None:
         raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
+    if out is not None and out.suffix != ".json":  # its figure has the same name with another ending
+        raise hs.InputError(f"the name of --out must end in .json, got {out.name!r}")
     if task is not None:
         asked: LanguageTask = _prompt_task(folders[-1], task, hops=hops)
     elif circuit.hops:
