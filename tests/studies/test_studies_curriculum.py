@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from planted_studies import Times, condition
 
+import hopscope as hs
 from hopscope.paper.recipes import LAPTOP
 from studies import curriculum
 from studies.figures.curriculum import curriculum as figure
@@ -43,6 +45,21 @@ def test_conditions_ask_for_what_their_names_say():
     assert CONDITIONS["3-hops/x3-alone/10-times-the-steps"].recipe.steps == 10 * CONDITIONS["3-hops/x3"].recipe.steps
     assert CONDITIONS["3-hops/weight-0.01"].recipe.hooks == "studies.curriculum:OneHundredth"
     assert {setup.recipe.layers for name, setup in CONDITIONS.items() if "hops/x" in name and name[0] == "4"} == {5}
+
+
+@pytest.mark.parametrize("name", ["1-2-3", "1-3", "2-3"])
+def test_a_mixture_shortens_chains_and_asks_for_their_ends(name):
+    setup = CONDITIONS[f"3-hops/mixture-{name}"]
+    seed, numbers = torch.tensor([[7], [8]]), torch.arange(12)[None]
+    batch, every = (hs.Examples(problem).at(seed, numbers) for problem in (setup.problem, hs.RetrievalProblem(hops=3)))
+    mixed = getattr(curriculum, f"Depths{name.replace('-', '')}")(None, setup.recipe).change(batch)
+    depths = [int(hops) for hops in name.split("-")]
+    for number in range(12):
+        hops = depths[number % len(depths)]
+        left = (batch.role[:, number] < 2 * hops) | (batch.role[:, number] == 6)
+        assert torch.equal(mixed.inputs[:, number], batch.inputs[:, number] * left[..., None])
+        wanted = every.targets[:, number].unflatten(-1, (3, -1))[:, :, hops - 1]
+        assert torch.equal(mixed.targets[:, number], wanted)
 
 
 def test_enough_and_not_enough():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.optimiser import TrainingHooks
@@ -35,7 +37,10 @@ OPTIONS = [
 
 
 class Weighted(TrainingHooks):
-    """Gives two hops other weights."""
+    """Gives two hops other weights, and scales what is trained on."""
+
+    def change(self, batch: Batch) -> Batch:
+        return replace(batch, inputs=batch.inputs * 0.9)
 
     def weigh(self, losses: Tensor) -> Tensor:
         return losses * torch.tensor([0.2, 3.0], device=losses.device)

@@ -141,6 +141,7 @@ class EnsemblePart:
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> HopLosses:
         """Update the models, unless all rates are 0, and return the losses by hop before the update."""
+        batch = batch if self._hooks is None else self._hooks.change(batch)
         with nullcontext() if scales is None else self._scaled(scales):
             if not any(rates):
                 with torch.no_grad():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
+from hopscope.problem.vectors import Batch
 from hopscope.training.recipe import Recipe
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -36,6 +37,10 @@ class TrainingHooks:
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         self.transformer, self.recipe = transformer, recipe
+
+    def change(self, batch: Batch) -> Batch:
+        """Return the batch [model, batch, ...] to train on instead. Validation and held-out data are not changed."""
+        return batch
 
     def weigh(self, losses: Float[Tensor, "model hop"]) -> Float[Tensor, "model hop"]:
         """Return the losses whose mean over hops is minimised. The metrics still report the given `losses`."""
