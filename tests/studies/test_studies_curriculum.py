@@ -49,8 +49,7 @@ def test_conditions_ask_for_what_their_names_say():
 
 @pytest.mark.parametrize("name", ["1-2-3", "1-3", "2-3"])
 def test_a_mixture_shortens_chains_and_asks_for_their_ends(name):
-    setup = CONDITIONS[f"3-hops/mixture-{name}"]
-    seed, numbers = torch.tensor([[7], [8]]), torch.arange(12)[None]
+    setup, seed, numbers = CONDITIONS[f"3-hops/mixture-{name}"], torch.tensor([[7], [8]]), torch.arange(12)[None]
     batch, every = (hs.Examples(problem).at(seed, numbers) for problem in (setup.problem, hs.RetrievalProblem(hops=3)))
     mixed = getattr(curriculum, f"Depths{name.replace('-', '')}")(None, setup.recipe).change(batch)
     depths = [int(hops) for hops in name.split("-")]
@@ -58,8 +57,7 @@ def test_a_mixture_shortens_chains_and_asks_for_their_ends(name):
         hops = depths[number % len(depths)]
         left = (batch.role[:, number] < 2 * hops) | (batch.role[:, number] == 6)
         assert torch.equal(mixed.inputs[:, number], batch.inputs[:, number] * left[..., None])
-        wanted = every.targets[:, number].unflatten(-1, (3, -1))[:, :, hops - 1]
-        assert torch.equal(mixed.targets[:, number], wanted)
+        assert torch.equal(mixed.targets[:, number], every.targets[:, number].unflatten(-1, (3, -1))[:, :, hops - 1])
 
 
 def test_enough_and_not_enough():

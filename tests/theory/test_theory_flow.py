@@ -69,6 +69,8 @@ def test_positions_see_what_the_generator_puts_before_them(problem: RetrievalPro
 def test_without_codes_a_pair_shares_nothing() -> None:
     with pytest.raises(InputError, match=r"x3 never reaches the question: .* with position='none'"):
         min_layers(RetrievalProblem(hops=3, position="none"))
+    with pytest.raises(InputError, match="problem must be an"):
+        min_layers(3)
 
 
 def problem(hops: int, order: str = "deepest-first") -> RetrievalProblem:

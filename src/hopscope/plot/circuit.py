@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
+from hopscope.errors import InputError
 from hopscope.model.hooks import Pattern
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.problem.retrieval import Problem, RetrievalProblem
@@ -77,7 +78,12 @@ def figure_5(*circuits: Circuit, names: Sequence[str] = ()) -> Figure:
 
     The two panels of a single circuit are side by side. With several circuits, each circuit has a column, headed by its
     name.
+
+    Raises:
+        InputError: there is no circuit.
     """
+    if not circuits:
+        raise InputError("figure_5 needs at least one circuit, as hs.plot.figure_5(hs.Circuit.load(folder))")
     both = any(circuit.named_paths("imposed") for circuit in circuits)
     kinds: tuple[Patterns, ...] = ("imposed", "own") if both else ("own",)
     panels = list(product(kinds, enumerate(circuits)))

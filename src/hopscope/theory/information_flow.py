@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import RetrievalProblem, check_problem
 from hopscope.theory.scene import Scene, members, problem_scene
 
 
@@ -70,9 +70,11 @@ def min_layers(
         head_a_row: whether a layer has a head for every row of a block; see the module's docstring.
 
     Raises:
-        InputError: the symbol never reaches the query.
+        InputError: the symbol never reaches the query, or `problem` is not a problem.
     """
-    scene = problem_scene(RetrievalProblem(hops) if problem is None else problem)
+    problem = RetrievalProblem(hops) if problem is None else problem
+    check_problem(problem)
+    scene = problem_scene(problem)
     piece = None if lookup is None else scene.lookups[lookup - 1]
     return len(flow_until(scene, piece, head_a_row=head_a_row).holdings) - 1
 
