@@ -17,6 +17,7 @@ _NAMES = {
     "hopscope.benchmark.settings": ("BenchmarkSettings",),
     "hopscope.circuits.checks.card": ("CertificateConfig",),
     "hopscope.circuits.circuit": ("Circuit",),
+    "hopscope.circuits.evaluate.ablations": ("Ablation", "AblationKind"),
     "hopscope.circuits.search.config": ("SearchBudget", "SearchConfig"),
     "hopscope.emergence.config": ("EmergenceConfig",),
     "hopscope.errors": ("InputError",),
@@ -29,7 +30,7 @@ _NAMES = {
     "hopscope.model.torch_module": ("Parts",),
     "hopscope.model.transformer": ("Transformer",),
     "hopscope.paper.reproduce": ("reproduce",),
-    "hopscope.problem.paths": ("AttentionPath", "PathGroup"),
+    "hopscope.problem.paths": ("AttentionPath", "HeadRow", "PathGroup"),
     "hopscope.problem.prompts": ("PromptTask",),
     "hopscope.problem.retrieval": ("RetrievalProblem",),
     "hopscope.problem.text.formulation": ("Extensions",),
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
     from hopscope.circuits.checks.card import CertificateConfig as CertificateConfig
     from hopscope.circuits.circuit import Circuit as Circuit
+    from hopscope.circuits.evaluate.ablations import Ablation as Ablation, AblationKind as AblationKind
     from hopscope.circuits.search.config import SearchBudget as SearchBudget, SearchConfig as SearchConfig
     from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
     from hopscope.paper.reproduce import reproduce as reproduce
     from hopscope.problem import prompts as prompts
     from hopscope.problem.prompts import PromptTask as PromptTask
-    from hopscope.problem.paths import AttentionPath as AttentionPath, PathGroup as PathGroup
+    from hopscope.problem.paths import AttentionPath as AttentionPath, HeadRow as HeadRow, PathGroup as PathGroup
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.text.formulation import Extensions as Extensions
     from hopscope.problem.text.questions import questions as questions

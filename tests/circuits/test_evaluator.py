@@ -205,13 +205,11 @@ def test_by_hand() -> None:
     patterns = model.patterns(SEQUENCES.inputs[None])
     maps = role_maps(patterns, WHERE)
     for query, key in ((6, 1), (3, 2), (1, 5), (0, 0)):
-        same = torch.tensor(0.0)
-        other = torch.tensor(0.0)
-        for b in range(16):
-            for c in range(4):
-                row = patterns[1][0, b, 2, WHERE.place[b, c, query]]
-                same += row[WHERE.place[b, c, key]]
-                other += sum(row[WHERE.place[b, d, key]] for d in range(4) if d != c)
+        same = other = torch.tensor(0.0)
+        for b, c in product(range(16), range(4)):
+            row = patterns[1][0, b, 2, WHERE.place[b, c, query]]
+            same = same + row[WHERE.place[b, c, key]]
+            other = other + sum(row[WHERE.place[b, d, key]] for d in range(4) if d != c)
         torch.testing.assert_close(maps.same[0, 1, 2, query, key], same / 64)
         torch.testing.assert_close(maps.other[0, 1, 2, query, key], other / 64)
 
@@ -221,10 +219,9 @@ def test_who_sees_whom(order: str) -> None:
     problem = RetrievalProblem(hops=3, chains=4, order=order)  # type: ignore[arg-type]
     place = some_batch(problem, 8).place
     seen = visible_roles(place, causal=True)
-    for query in range(7):
-        for key in range(7):
-            before = place_in_sequence(problem, 0, key) <= place_in_sequence(problem, 0, query)
-            assert bool(seen[query, key]) == before
+    for query, key in product(range(7), range(7)):
+        before = place_in_sequence(problem, 0, key) <= place_in_sequence(problem, 0, query)
+        assert bool(seen[query, key]) == before
     assert int(seen.sum()) == 28
     assert visible_roles(place, causal=False).all()
 

@@ -84,10 +84,7 @@ def test_one_success_without_a_curriculum_is_not_enough_and_is_reported():
 def test_few_seeds_say_nothing():
     found = planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})
     for count, verdict in ((4, "inconclusive"), (0, "not run")):
-        few = [
-            replace(setting, seeds=setting.seeds[:count], learned=setting.learned[:count])
-            for setting in found.conditions
-        ]
+        few = [replace(one, seeds=one.seeds[:count], learned=one.learned[:count]) for one in found.conditions]
         assert [judgement.verdict for judgement in curriculum.judge(Conditions(tuple(few)))] == [verdict] * 2
 
 

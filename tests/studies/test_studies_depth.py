@@ -88,11 +88,8 @@ def test_a_depth_that_does_no_better_than_a_layer_less_is_no_minimum():
         assert verdicts(found)[4] == verdict
 
 
-def test_few_seeds_carry_no_never():
+def test_few_seeds_carry_no_never_and_none_say_nothing():
     assert verdicts(lawful(seeds=1))[0] == "inconclusive"
-
-
-def test_what_is_not_run_is_said():
     assert set(verdicts([condition("4/4", RetrievalProblem(hops=4), [], layers=4)])) == {"not run"}
 
 

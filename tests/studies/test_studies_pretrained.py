@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import hopscope as hs
 from hopscope.circuits.checks.card import Check
 from studies.__main__ import main
+from studies.knockouts import removed, windows
 from studies.pretrained import KnownCircuit, kind_of, share_of_the_way
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -49,10 +51,7 @@ def test_the_share_has_the_interval_of_the_circuits_own_loss_alone() -> None:
     assert share_of_the_way(planted) == "0.80 (0.70 to 0.90)"
 
 
-def test_every_stored_circuit_is_in_the_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hopscope.plot.style.FORMATS", ("svg",))
+def test_every_stored_circuit_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrained", str(tmp_path)]) == 2
     assert "has no folder with a circuit.json" in capsys.readouterr().err
     for name in ("pretrained/one", "pretrained/other", "paper/transformers/d"):
@@ -66,3 +65,13 @@ def test_every_stored_circuit_is_in_the_tables(
     assert "| other | 1 uncertified | 30 | 17 | 19 | 2 | 3 | 0 | 2 | 14 |" in text
     assert "| transformer D | 1 uncertified | 24 | 3 | 14 | 11 | 4 | 4 | 0 | 5 |" in text
     assert (tmp_path / "pretrained" / "kinds.svg").exists()
+
+
+def test_knockouts_remove_every_key_of_a_group_but_the_token_itself() -> None:
+    roles = ("x0>", "x0=", ">x1", "x1.", "x1>", "x1=", "x2-1", ">x2", "x2.", "x0?", "text", "answer")
+    made = removed(["binds 1", "joins 1"], 2, range(3, 5), 2, roles)
+    cut = {row: ablation.keys for row, ablation in made.items()}
+    assert {tuple(row) for row in cut} == {*product((3, 4), (0, 1), range(4))}
+    assert cut[hs.HeadRow(4, 1, 2)] == (0, 1, 3, 4, 5, 6, 7, 8)
+    assert {*removed(["fetches"], 2, range(1), 1, roles)} == {(0, 0, 10), (0, 0, 11)}
+    assert [windows(28)[number] for number in (0, 1, -1)] == [range(28), range(4), range(24, 28)]

@@ -124,8 +124,8 @@ class TextBatch:
     candidates: Int[Tensor, "batch candidate"]
     right: Int[Tensor, " batch"]
 
-    def __getitem__(self, index: slice) -> TextBatch:
-        """Return a slice of the questions."""
+    def __getitem__(self, index: slice | list[int]) -> TextBatch:
+        """Return some of the questions."""
         return TextBatch(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def to(self, device: torch.device) -> TextBatch:

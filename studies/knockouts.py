@@ -1,0 +1,163 @@
+"""In which layers does a pretrained model bind, join and read the lines of code? (attention knockouts)
+
+Equations are asked as code, with roles in every line (`hs.prompts.code_chains`). A knockout removes one group of
+attention in all heads of some consecutive layers, as in Geva et al. (2023): the keys are masked, and the rest of the
+row is scaled to sum to 1 again. The groups are:
+
+- `binds k`: from tokens of the line of hop k to other tokens of the same line;
+- `joins k`: from the line of hop k to the line of hop k + 1 in the same chain, which stands in an earlier block;
+- `reads k`: from the question's name to the line of hop k;
+- `ends k`: from the tokens after the question's name, the last of which gives the answer, to the line of hop k;
+- `fetches`: from the tokens after the question's name to that name.
+
+Every group is removed in all layers, and in windows of four layers. Removing all groups in all layers is the positive
+control. A question whose loss (Brier score) is above `SURE` is left out, so that there is an answer to lose.
+
+    python -m examples.models qwen
+    python -m studies.knockouts models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/knockouts --hops 1 2 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import hopscope as hs
+from hopscope.plot import save
+from hopscope.statistics import measured
+from studies.figures.knockouts import knockouts
+from studies.tools import records
+from studies.tools.command import status
+
+WINDOW, STRIDE = 4, 2
+"""The number of layers in a window, and from one window to the next."""
+
+SURE, CHOSEN, DRAWN, BATCH = 0.1, 64, 256, 32
+"""The largest loss of a question that is used, and the numbers of questions used, drawn at most, and read at once."""
+
+EVERYTHING = "everything"
+"""The name of the positive control, in which all groups are removed."""
+
+
+@dataclass(frozen=True)
+class Knockout:
+    """A group of attention that is removed in layers `first` to `last` (from 1), and the loss without it."""
+
+    group: str
+    first: int
+    last: int
+    loss: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Knockouts:
+    """All knockouts of one model at one D.
+
+    Attributes:
+        model: the name of the model's folder.
+        layers: its number of layers.
+        hops: D.
+        asked: the number of questions that were read to find the chosen ones.
+        chosen: the number of questions used.
+        own: the mean loss of the unmodified model on these questions.
+        knockouts: what was removed, and the loss without it.
+    """
+
+    model: str
+    layers: int
+    hops: int
+    asked: int
+    chosen: int
+    own: float
+    knockouts: tuple[Knockout, ...]
+
+
+def groups(hops: int) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return each group of attention by name: the roles that attend, and the roles that are attended to."""
+    lines = {k: (f"x{k - 1}>", f"x{k - 1}=", f"x{k}-1", f">x{k}", f"x{k}.") for k in range(1, hops + 1)}
+    ends = ("text", "answer")
+    found: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+        f"binds {k}": (line, line) for k, line in lines.items()
+    }
+    found |= {f"joins {k}": (lines[k], lines[k + 1]) for k in range(1, hops)}
+    found |= {f"reads {k}": (("x0?",), line) for k, line in lines.items()}
+    found |= {f"ends {k}": (ends, line) for k, line in lines.items()}
+    return found | {"fetches": (ends, ("x0?",))}
+
+
+def windows(layers: int) -> list[range]:
+    """Return the windows of layers, numbered from 0: all layers first, and then a few at a time."""
+    return [range(layers), *(range(first, first + WINDOW) for first in range(0, layers - WINDOW + 1, STRIDE))]
+
+
+def removed(
+    names: Iterable[str], hops: int, layers: range, heads: int, roles: Sequence[str]
+) -> dict[hs.HeadRow, hs.Ablation]:
+    """Return the interventions that remove groups of attention in all heads of some layers."""
+    keys: dict[int, set[int]] = {}
+    for name in names:
+        queries, to = ([roles.index(role) for role in some if role in roles] for some in groups(hops)[name])
+        for query in queries:
+            keys.setdefault(query, set()).update(key for key in to if key != query)
+    return {
+        hs.HeadRow(layer, head, query): hs.Ablation(hs.AblationKind.KNOCK_OUT, tuple(sorted(some)))
+        for layer, head, (query, some) in product(layers, range(heads), keys.items())
+        if some
+    }
+
+
+def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
+    """Return all knockouts at one D. `path` is written after each group, and groups in it are not measured again."""
+    task = hs.prompts.code_chains(model.tokenizer, 2 * DRAWN, hops=hops)
+    evaluator = model.evaluator(task, DRAWN)
+    sure, asked = list[int](), 0
+    while len(sure) < CHOSEN and asked < DRAWN:
+        part = evaluator.on(evaluator.batch[asked : asked + BATCH])
+        sure += [asked + number for number, loss in enumerate(part.own.tolist()) if loss < SURE]
+        asked += part.sequences
+    evaluator = evaluator.on(evaluator.batch[sure[:CHOSEN]])
+    shape, own = evaluator.shape, round(float(evaluator.own.mean()), 6)
+    found = Knockouts(name, shape.layers, hops, asked, evaluator.sequences, own, ())
+    if path.exists():
+        before = records.read(path, Knockouts)
+        if replace(before, knockouts=()) != found:
+            raise hs.InputError(f"{path} is of other questions or of another model; choose another folder")
+        found = before
+    every = groups(hops)
+    for group in [*every, EVERYTHING]:
+        if any(knockout.group == group for knockout in found.knockouts):
+            continue
+        some = windows(shape.layers) if group in every else windows(shape.layers)[:1]
+        names = [group] if group in every else [*every]
+        cut = [removed(names, hops, layers, shape.heads, evaluator.names) for layers in some]
+        losses = evaluator.errors(cut).mean(dim=-1)
+        knockouts = list(found.knockouts)
+        for layers, loss in zip(some, losses, strict=True):
+            mean = measured(loss.double(), seed=0)
+            knockouts.append(Knockout(group, layers[0] + 1, layers[-1] + 1, mean.mean, mean.interval))
+        found = replace(found, knockouts=tuple(knockouts))
+        records.write(path, found)
+        print(f"{time.strftime('%H:%M:%S')}  {hops} hops, {group}: {losses[0].mean():.2f} without it in any layer")
+    return found
+
+
+def main() -> None:
+    """Measure the knockouts that are missing, and draw all that are there."""
+    parser = argparse.ArgumentParser(prog="python -m studies.knockouts", description=__doc__)
+    parser.add_argument("model", help="the folder of a language model")
+    parser.add_argument("folder", type=Path, help="where the numbers and the figure are written")
+    parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3], metavar="D")
+    asked = parser.parse_args()
+    model = hs.LanguageModel(asked.model, precision="bf16")
+    found = [ask(model, Path(asked.model).name, hops, asked.folder / f"{hops}-hops.json") for hops in asked.hops]
+    save(knockouts(found), asked.folder / "knockouts")
+
+
+if __name__ == "__main__":
+    sys.exit(status(main))
