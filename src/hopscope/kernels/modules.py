@@ -53,5 +53,4 @@ def _affine(
     x: Float[Tensor, "*any d_in"], weight: Float[Tensor, "d_in d_out"], bias: Float[Tensor, " d_out"] | None
 ) -> Float[Tensor, "*any d_out"]:
     rows = x.reshape(1, -1, x.shape[-1])
-    made: Tensor = products.affine(rows, weight[None], None if bias is None else bias[None, None])
-    return made.view(*x.shape[:-1], -1)
+    return products.affine(rows, weight[None], None if bias is None else bias[None, None]).view(*x.shape[:-1], -1)

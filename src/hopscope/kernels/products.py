@@ -45,6 +45,8 @@ def product(left: Flat, right: Weight, bias: Bias | None = None) -> Product:
 
 
 def _by_torch(left: Flat, right: Weight, bias: Bias | None) -> Product:
+    if len(left) == 1 and left.dtype == torch.bfloat16:  # for few rows, bmm takes up to five times as long
+        return torch.nn.functional.linear(left[0], right[0].mT, None if bias is None else bias[0, 0])[None]
     return torch.bmm(left, right) if bias is None else torch.baddbmm(bias, left, right)
 
 
@@ -120,5 +122,4 @@ def _by_pieces(x: Flat, gradient: Product) -> Weight:
     while pieces > 1 and (rows % pieces or rows < pieces * _LEAST):
         pieces //= 2
     left, right = (factor.reshape(models * pieces, rows // pieces, -1) for factor in (x, gradient))
-    made: Weight = torch.bmm(left.mT, right).view(models, pieces, x.shape[2], -1).sum(dim=1)
-    return made
+    return torch.bmm(left.mT, right).view(models, pieces, x.shape[2], -1).sum(dim=1)
