@@ -133,9 +133,9 @@ def test_shipped_tasks_ask_what_they_say() -> None:
 def test_code_chains_has_the_roles_of_the_same_questions_as_text() -> None:
     """But for the sign of each line, which is `text` there; the chain asked for comes first."""
     made = tokenizer("characters")
-    for hops in (1, 2):
-        task, names = hs.prompts.code_chains(made, count=8, hops=hops), text_role_names(hops)
-        for number, item in enumerate(hs.questions("equations", hops, 8, extensions=Extensions(form="code"))):
+    for hops, lines in ((1, "blocks"), (2, "blocks"), (2, "shuffled")):
+        task, names = hs.prompts.code_chains(made, count=8, hops=hops, lines=lines), text_role_names(hops)
+        for number, item in enumerate(hs.questions("equations", hops, 8, extensions=Extensions("code", lines=lines))):
             read, text = task._tokens(number, made), tokens(item, made)
             order = [-1, text.chain[-1], *sorted({*range(4)} - {text.chain[-1]})]
             assert read.ids[9:] == text.ids

@@ -15,7 +15,7 @@ from hopscope.checks import check_count, check_path
 from hopscope.errors import InputError, in_a_line
 from hopscope.problem.retrieval import Problem
 from hopscope.problem.roles import text_role_names
-from hopscope.problem.text.formulation import Draw, Extensions
+from hopscope.problem.text.formulation import Draw, Extensions, LineOrder
 from hopscope.problem.text.questions import Question, questions
 from hopscope.problem.text.tokens import Tokens, answer_tokens, check_fast, encode, refuse_uncovered, role_spans
 from hopscope.records import convert, write_text
@@ -295,11 +295,12 @@ def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) 
     return _task("induction", make, count, seed)
 
 
-def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
+def code(count: int = 512, seed: int = 0, hops: int = 1, lines: LineOrder = "blocks") -> PromptTask:
     """Equations as code (`hs.text`), after a comment, because heads that rest attend to the first token.
 
     Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`. The link
     between two symbols has a role only if the second is a number, since the token of a letter includes the space.
+    `lines` is the order of the lines, as in `hs.Extensions`.
     """
     above, names = "# Python\n", text_role_names(hops)
     linked = {f"x{hop}=" for hop in range(hops - 1)}
@@ -312,10 +313,12 @@ def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
         answers = tuple(f" {answer}" for answer in question.acceptable)
         return Prompt(above + question.prompt, roles, answers, question.acceptable.index(question.answer))
 
-    return PromptTask(f"code-{hops}-hops", tuple(map(prompt, _as_code(count, seed, hops))))
+    return PromptTask(_named("code", hops, lines), tuple(map(prompt, _as_code(count, seed, hops, lines))))
 
 
-def code_chains(tokenizer: Any, count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
+def code_chains(
+    tokenizer: Any, count: int = 512, seed: int = 0, hops: int = 1, lines: LineOrder = "blocks"
+) -> PromptTask:
     """The prompts of `code` with roles in the lines of all chains, not only of the chain asked for.
 
     Roles: those of `code` and, in each line, the equals sign (`x0=` after x0) and the space before the value (`x1-1`
@@ -336,10 +339,14 @@ def code_chains(tokenizer: Any, count: int = 512, seed: int = 0, hops: int = 1) 
             chains.setdefault(chain, {}).update(places)
         return replace(plain, roles=chains.pop(chain), other_chains=tuple(chains[other] for other in sorted(chains)))
 
-    drawn = _as_code(count, seed, hops)
-    return PromptTask(f"code-chains-{hops}-hops", tuple(map(prompt, drawn, code(count, seed, hops).prompts)))
+    drawn, plain = _as_code(count, seed, hops, lines), code(count, seed, hops, lines)
+    return PromptTask(_named("code-chains", hops, lines), tuple(map(prompt, drawn, plain.prompts)))
 
 
-def _as_code(count: int, seed: int, hops: int) -> list[Question]:
+def _named(name: str, hops: int, lines: LineOrder) -> str:
+    return f"{name}-{hops}-hops" if lines == "blocks" else f"{name}-{hops}-hops-{lines}"
+
+
+def _as_code(count: int, seed: int, hops: int, lines: LineOrder) -> list[Question]:
     check_count("count", count, LEAST)
-    return questions("equations", hops, count, seed, extensions=Extensions(form="code"))
+    return questions("equations", hops, count, seed, extensions=Extensions(form="code", lines=lines))

@@ -1,0 +1,93 @@
+"""Does what a pretrained model does with two lines foretell how it answers if the lines change places?
+
+In the published order, the line of the value (`a = 3`) comes before the line that names it (`c = a`), so the second can
+copy from the first: it *joins*. If the lines are shuffled, the value's line comes last in half of the questions, and a
+causal mask forbids this. Forecast: in that order, the model's loss is its loss in the published order without joins
+(`studies.knockouts`, in all layers); in the other order, it is its loss in the published order.
+
+Two baselines forecast the same. *No change*: the loss of the published order in both orders. *Cannot*: the loss of a
+guess, 0.75, if the value comes last. A forecast is right about an order if the 95% intervals of what is foretold and
+seen overlap.
+
+`foretell` writes the forecast, which must be committed before `see` asks shuffled lines.
+
+    python -m examples.models qwen
+    python -m studies.line_order foretell models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/line-order
+    python -m studies.line_order see models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/line-order
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+import hopscope as hs
+from hopscope.statistics import measured, wilson
+from studies.knockouts import removed
+from studies.tools import records
+from studies.tools.command import status
+
+HOPS, COUNT = 2, 200
+"""D, and the number of questions of the forecast and of each order."""
+
+Lines = Literal["published", "value first", "value last"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """The answers to questions of one order of lines, with and without joins: losses, accuracies and 95% intervals."""
+
+    lines: Lines
+    n: int
+    loss: float
+    loss_interval: tuple[float, float]
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    without_joins: float
+    without_joins_interval: tuple[float, float]
+
+
+def orders(model: hs.LanguageModel, shuffled: bool) -> list[Order]:
+    """Return the answers in the published order or, if `shuffled`, in both orders of the two lines."""
+    draw = 8 * COUNT if shuffled else 2 * COUNT
+    task = hs.prompts.code_chains(model.tokenizer, draw, hops=HOPS, lines="shuffled" if shuffled else "blocks")
+    every = model.evaluator(task, draw)
+    value, name = (every.names.index(role) for role in (">x2", ">x1"))
+    first = every.batch.place[:, 0, value] < every.batch.place[:, 0, name]
+    chosen: dict[Lines, torch.Tensor] = (
+        {"value first": first, "value last": ~first} if shuffled else {"published": first}
+    )
+    found = []
+    for lines, which in chosen.items():
+        evaluator = every.on(every.batch[which.nonzero().flatten().tolist()[:COUNT]])
+        cut = removed(["joins 1"], HOPS, range(evaluator.shape.layers), evaluator.shape.heads, evaluator.names)
+        own, without = evaluator.errors([{}, cut]).double().mean(dim=-1)
+        accuracy = evaluator.scores({}).accuracy
+        loss, alone = measured(own, seed=0), measured(without, seed=0)
+        share = round(accuracy, 4), wilson(accuracy * len(own), len(own))
+        found.append(Order(lines, len(own), loss.mean, loss.interval, *share, alone.mean, alone.interval))
+        print(f"{lines}: loss {loss.mean:.3f}, accuracy {accuracy:.3f}; without joins {alone.mean:.3f}; n = {len(own)}")
+    return found
+
+
+def main() -> None:
+    """Write the forecast, or what is seen."""
+    parser = argparse.ArgumentParser(prog="python -m studies.line_order", description=__doc__)
+    parser.add_argument("what", choices=["foretell", "see"])
+    parser.add_argument("model", help="the folder of a language model")
+    parser.add_argument("folder", type=Path, help="where foretold.json and seen.json are written")
+    asked = parser.parse_args()
+    if asked.what == "see" and not (asked.folder / "foretold.json").exists():
+        raise hs.InputError(f"{asked.folder} has no foretold.json; foretell first")
+    model = hs.LanguageModel(asked.model, precision="bf16")
+    name = "foretold" if asked.what == "foretell" else "seen"
+    records.write(asked.folder / f"{name}.json", orders(model, shuffled=asked.what == "see"))
+
+
+if __name__ == "__main__":
+    sys.exit(status(main))
