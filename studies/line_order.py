@@ -9,6 +9,10 @@ Two baselines forecast the same. *No change*: the loss of the published order in
 guess, 0.75, if the value comes last. A forecast is right about an order if the 95% intervals of what is foretold and
 seen overlap.
 
+Written on 2026-11-30, when the knockouts had shown that removing joins raises the loss from 0.01 to 0.61. It was known
+(`studies.harder`) that with the blocks in reverse order, 39 of 50 answers are right; shuffled lines had been asked 50
+times, but not by order.
+
 `foretell` writes the forecast, which must be committed before `see` asks shuffled lines.
 
     python -m examples.models qwen
