@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from studies.knockouts import Knockouts
 
 
+_MEANING = {
+    "binds": "line {0} -> line {0}",
+    "joins": "line {0} -> line {1}",
+    "reads": "name -> line {0}",
+    "ends": "end -> line {0}",
+    "fetches": "end -> name",
+}
+"""What attends to what in a group, by the group's first word."""
+
+
 def knockouts(found: Sequence[Knockouts]) -> Figure:
     """Draw a panel for each D: a row for each group, a column for all layers, and one for each window of layers."""
     rows = [list(dict.fromkeys(cut.group for cut in each.knockouts if cut.last < each.layers)) for each in found]
@@ -33,10 +43,16 @@ def knockouts(found: Sequence[Knockouts]) -> Figure:
                     axes.text(column, row, f"{cut.loss:.2f}", ha="center", va="center", fontsize=5.5, color=colour)
             axes.grid(visible=False)
             axes.axvline(0.5, color=INK, linewidth=0.8)
-            axes.set_yticks(range(len(names)), names, fontsize=6.5)
+            axes.set_yticks(range(len(names)), map(_label, names), fontsize=6.5)
             axes.set_xticks(range(len(spans)), ["all", *(f"{first}-{last}" for first, last in spans[1:])], fontsize=6)
             hops = "1 hop" if each.hops == 1 else f"{each.hops} hops"
             axes.set_title(f"{hops}, n = {each.chosen}", loc="left")
-        panels[-1].set_xlabel("layers without it")
+        panels[-1].set_xlabel("removed in these layers")
         figure.colorbar(image, ax=list(panels), label="loss (a guess: 0.75)", shrink=0.5)
     return figure
+
+
+def _label(group: str) -> str:
+    """Return the name of a group with what attends to what: `joins 1: line 1 -> line 2`."""
+    kind, _, hop = group.partition(" ")
+    return f"{group}: {_MEANING[kind].format(hop, int(hop or 0) + 1)}"
