@@ -78,14 +78,18 @@ class Knockouts:
     knockouts: tuple[Knockout, ...]
 
 
-def groups(hops: int) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return each group of attention by name: the roles that attend, and the roles that are attended to."""
+Group = tuple[tuple[str, ...], tuple[str, ...]]
+"""A group of attention: the roles that attend, and the roles that are attended to."""
+
+
+def groups(hops: int, *, back: bool = False) -> dict[str, Group]:
+    """Return the groups by name. With `back`, they include `backs k`, the reverse of `joins k`, which the mask allows
+    only if lines are not in the published order."""
     lines = {k: (f"x{k - 1}>", f"x{k - 1}=", f"x{k}-1", f">x{k}", f"x{k}.") for k in range(1, hops + 1)}
     ends = ("text", "answer")
-    found: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-        f"binds {k}": (line, line) for k, line in lines.items()
-    }
+    found: dict[str, Group] = {f"binds {k}": (line, line) for k, line in lines.items()}
     found |= {f"joins {k}": (lines[k], lines[k + 1]) for k in range(1, hops)}
+    found |= {f"backs {k}": (lines[k + 1], lines[k]) for k in range(1, hops) if back}
     found |= {f"reads {k}": (("x0?",), line) for k, line in lines.items()}
     found |= {f"ends {k}": (ends, line) for k, line in lines.items()}
     return found | {"fetches": (ends, ("x0?",))}
@@ -96,19 +100,17 @@ def windows(layers: int) -> list[range]:
     return [range(layers), *(range(first, first + WINDOW) for first in range(0, layers - WINDOW + 1, STRIDE))]
 
 
-def removed(
-    names: Iterable[str], hops: int, layers: range, heads: int, roles: Sequence[str]
-) -> dict[hs.HeadRow, hs.Ablation]:
+def removed(some: Iterable[Group], layers: range, heads: int, roles: Sequence[str]) -> dict[hs.HeadRow, hs.Ablation]:
     """Return the interventions that remove groups of attention in all heads of some layers."""
     keys: dict[int, set[int]] = {}
-    for name in names:
-        queries, to = ([roles.index(role) for role in some if role in roles] for some in groups(hops)[name])
+    for group in some:
+        queries, to = ([roles.index(role) for role in side if role in roles] for side in group)
         for query in queries:
             keys.setdefault(query, set()).update(key for key in to if key != query)
     return {
-        hs.HeadRow(layer, head, query): hs.Ablation(hs.AblationKind.KNOCK_OUT, tuple(sorted(some)))
-        for layer, head, (query, some) in product(layers, range(heads), keys.items())
-        if some
+        hs.HeadRow(layer, head, query): hs.Ablation(hs.AblationKind.KNOCK_OUT, tuple(sorted(to)))
+        for layer, head, (query, to) in product(layers, range(heads), keys.items())
+        if to
     }
 
 
@@ -134,8 +136,8 @@ def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
         if any(knockout.group == group for knockout in found.knockouts):
             continue
         some = windows(shape.layers) if group in every else windows(shape.layers)[:1]
-        names = [group] if group in every else [*every]
-        cut = [removed(names, hops, layers, shape.heads, evaluator.names) for layers in some]
+        cut_groups = [every[group]] if group in every else [*every.values()]
+        cut = [removed(cut_groups, layers, shape.heads, evaluator.names) for layers in some]
         losses = evaluator.errors(cut).mean(dim=-1)
         knockouts = list(found.knockouts)
         for layers, loss in zip(some, losses, strict=True):
