@@ -21,6 +21,8 @@ import jinja2
 
 import hopscope as hs
 from studies.catalogue import STUDIES
+from studies.knockouts import Knockouts
+from studies.line_order import Order
 from studies.tools import records
 from studies.tools.command import status
 from studies.tools.conditions import Condition
@@ -115,8 +117,10 @@ def curriculum(root: Path) -> Record:
         [each.name, each.layers]
         + [f"{len(each.steps(hop))} of {len(each.seeds)}" if hop in each.hops else "-" for hop in range(1, 5)]
         for each in conditions
+        if not ("weight" in each.name or "layers" in each.name or "handed" in each.name)
     ]
-    fair = [each for each in conditions if "weight" not in each.name and "10-times" not in each.name]
+    unlike = ("weight", "10-times", "mixture")
+    fair = [each for each in conditions if not any(word in each.name for word in unlike)]
     first, rest = ([each for each in fair if (1 in each.hops) is asked] for asked in (True, False))
     return {
         "table": table(["asked for", "layers", "x1", "x2", "x3", "x4"], rows),
@@ -219,6 +223,7 @@ def language(root: Path) -> Record:
         "three_hops": share(sum(each.answers for each in three), len(three)),
         **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
         **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
+        **_two_lines(root),
         **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
     }
 
@@ -256,6 +261,31 @@ def _binding(circuit: hs.Circuit) -> Record:
     layer, _, query, key = path.path.names(circuit.roles)
     assert (query, key) == ("x0=", "x0>"), "the manuscript says that this path is from a line's sign to its name"
     return {"bound_in": f"{layer} of {circuit.layers}", "unbound": f"{path.without.mean:.2f}"}
+
+
+def _two_lines(root: Path) -> Record:
+    """Return what a pretrained model loses without groups of attention at two hops, and in other orders of lines."""
+    found = records.read(root / "results/pretrained/knockouts/2-hops.json", Knockouts)
+    alone: Record = {"sure": found.chosen, "sure_loss": f"{found.own:.2f}"}
+    for group in ("binds 1", "binds 2", "joins 1", "reads 1", "reads 2", "ends 2"):
+        every, *windows = (cut for cut in found.knockouts if cut.group == group)
+        most = max(windows, key=lambda cut: cut.loss)
+        inside = f"; {most.loss:.2f} without layers {most.first} to {most.last}" if most.loss > 0.1 else ""
+        alone[group.replace(" ", "_")] = (
+            f"{every.loss:.2f} ({every.interval[0]:.2f} to {every.interval[1]:.2f}{inside})"
+        )
+    (foretold,) = records.read(root / "results/pretrained/line-order/foretold.json", list[Order])
+    first, last = records.read(root / "results/pretrained/line-order/seen.json", list[Order])
+    return alone | {
+        "foretold_last": _loss(foretold.without_joins, foretold.without_joins_interval),
+        "seen_last": _loss(last.loss, last.loss_interval),
+        "seen_first_without": _loss(first.without_joins, first.without_joins_interval),
+        "right_last": f"{last.accuracy:.0%}",
+    }
+
+
+def _loss(mean: float, interval: tuple[float, float]) -> str:
+    return f"{mean:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
 def _accuracy(point: Record) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-__all__ = ["clopper_pearson", "fisher", "holm", "rank_correlation", "sign_test", "wilson"]
+__all__ = ["clopper_pearson", "fisher", "holm", "measured", "rank_correlation", "sign_test", "wilson"]
 
 Interval = tuple[float, float]
 

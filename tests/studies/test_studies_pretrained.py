@@ -69,10 +69,9 @@ def test_every_stored_circuit_is_in_the_tables(tmp_path: Path, capsys: pytest.Ca
 
 def test_knockouts_remove_every_key_of_a_group_but_the_token_itself() -> None:
     roles = ("x0>", "x0=", ">x1", "x1.", "x1>", "x1=", "x2-1", ">x2", "x2.", "x0?", "text", "answer")
-    of = groups(2)
-    made = removed([of["binds 1"], of["joins 1"]], range(3, 5), 2, roles)
+    made = removed([groups(2)["binds 1"], groups(2)["joins 1"]], range(3, 5), 2, roles)
     cut = {row: ablation.keys for row, ablation in made.items()}
     assert {tuple(row) for row in cut} == {*product((3, 4), (0, 1), range(4))}
     assert cut[hs.HeadRow(4, 1, 2)] == (0, 1, 3, 4, 5, 6, 7, 8)
-    assert {*removed([of["fetches"]], range(1), 1, roles)} == {(0, 0, 10), (0, 0, 11)}
+    assert {*removed([groups(2)["fetches"]], range(1), 1, roles)} == {(0, 0, 10), (0, 0, 11)}
     assert [windows(28)[number] for number in (0, 1, -1)] == [range(28), range(4), range(24, 28)]

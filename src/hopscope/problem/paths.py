@@ -23,7 +23,11 @@ NamedPath = tuple[int, int, str, str]
 
 
 class HeadRow(NamedTuple):
-    """One attention row: a layer, a head in that layer, and the role that attends, all numbered from 0."""
+    """One attention row: a layer, a head in that layer, and the role that attends, all numbered from 0.
+
+    >>> HeadRow.parse("L3.H1 x0?", hs.RetrievalProblem(hops=3).roles)
+    HeadRow(layer=2, head=0, query=6)
+    """
 
     layer: int
     head: int

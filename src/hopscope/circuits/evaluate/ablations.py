@@ -21,7 +21,11 @@ from hopscope.records import convert, plain
 
 
 class AblationKind(Enum):
-    """The kind of pattern that replaces a row."""
+    """The kind of pattern that replaces a row.
+
+    >>> AblationKind("uniform").name
+    'UNIFORM'
+    """
 
     KEEP = "keep"
     """The model's own pattern, unchanged to the bit."""
@@ -86,6 +90,10 @@ _NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 @dataclass(frozen=True)
 class Ablation:
     """The pattern that replaces a row, with the keys and weights that its kind needs.
+
+        >>> without_x1 = hs.Ablation(hs.AblationKind.KNOCK_OUT, keys=(run[0].problem.roles.index(">x1"),))
+        >>> run[0].ablate({"L1.H1 x0?": without_x1}).change > -0.5
+        True
 
     Args:
         kind: the kind of ablation.
