@@ -145,7 +145,8 @@ def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
             knockouts.append(Knockout(group, layers[0] + 1, layers[-1] + 1, mean.mean, mean.interval))
         found = replace(found, knockouts=tuple(knockouts))
         records.write(path, found)
-        print(f"{time.strftime('%H:%M:%S')}  {hops} hops, {group}: {losses[0].mean():.2f} without it in any layer")
+        what = f"{records.counted(hops, 'hop')}, {group}"
+        print(f"{time.strftime('%H:%M:%S')}  {what}: {losses[0].mean():.2f} without it in any layer", flush=True)
     return found
 
 
