@@ -7,11 +7,13 @@ row is scaled to sum to 1 again. The groups are:
 - `binds k`: from tokens of the line of hop k to other tokens of the same line;
 - `joins k`: from the line of hop k to the line of hop k + 1 in the same chain, which stands in an earlier block;
 - `reads k`: from the question's name to the line of hop k;
-- `ends k`: from the tokens after the question's name, the last of which gives the answer, to the line of hop k;
-- `fetches`: from the tokens after the question's name to that name.
+- `ends k`: from the last token, which gives the answer, to the line of hop k;
+- `fetches`: from the last token to the question's name.
 
-Every group is removed in all layers, and in windows of four layers. Removing all groups in all layers is the positive
-control. A question whose loss (Brier score) is above `SURE` is left out, so that there is an answer to lose.
+The tokens between the name and the last one keep their attention. `binds` and `joins` are removed in all chains,
+`reads` and `ends` in the chain asked for. Every group is removed in all layers, and in windows of four layers. Removing
+all groups in all layers is the positive control. Removing `reads` and `ends` of another chain is the negative control.
+A question whose loss (Brier score) is above `SURE` is left out, so that there is an answer to lose.
 
     python -m examples.models qwen
     python -m studies.knockouts models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/knockouts --hops 1 2 3
@@ -86,13 +88,13 @@ def groups(hops: int, *, back: bool = False) -> dict[str, Group]:
     """Return the groups by name. With `back`, they include `backs k`, the reverse of `joins k`, which the mask allows
     only if lines are not in the published order."""
     lines = {k: (f"x{k - 1}>", f"x{k - 1}=", f"x{k}-1", f">x{k}", f"x{k}.") for k in range(1, hops + 1)}
-    ends = ("text", "answer")
+    end = ("answer",)
     found: dict[str, Group] = {f"binds {k}": (line, line) for k, line in lines.items()}
     found |= {f"joins {k}": (lines[k], lines[k + 1]) for k in range(1, hops)}
     found |= {f"backs {k}": (lines[k + 1], lines[k]) for k in range(1, hops) if back}
     found |= {f"reads {k}": (("x0?",), line) for k, line in lines.items()}
-    found |= {f"ends {k}": (ends, line) for k, line in lines.items()}
-    return found | {"fetches": (ends, ("x0?",))}
+    found |= {f"ends {k}": (end, line) for k, line in lines.items()}
+    return found | {"fetches": (end, ("x0?",))}
 
 
 def windows(layers: int) -> list[range]:
@@ -114,6 +116,16 @@ def removed(some: Iterable[Group], layers: range, heads: int, roles: Sequence[st
     }
 
 
+def another_chain(task: hs.PromptTask) -> hs.PromptTask:
+    """Return the same prompts, with the roles of the lines asked for in the lines of another chain and the reverse."""
+    prompts = []
+    for prompt in task.prompts:
+        first, *rest = prompt.other_chains
+        lines = {role: span for role, span in prompt.roles.items() if role in first}
+        prompts.append(replace(prompt, roles=prompt.roles | first, other_chains=(lines, *rest)))
+    return replace(task, prompts=tuple(prompts))
+
+
 def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
     """Return all knockouts at one D. `path` is written after each group, and groups in it are not measured again."""
     task = hs.prompts.code_chains(model.tokenizer, 2 * DRAWN, hops=hops)
@@ -124,6 +136,8 @@ def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
         sure += [asked + number for number, loss in enumerate(part.own.tolist()) if loss < SURE]
         asked += part.sequences
     evaluator = evaluator.on(evaluator.batch[sure[:CHOSEN]])
+    other = model.evaluator(another_chain(task), DRAWN)
+    other = other.on(other.batch[sure[:CHOSEN]])
     shape, own = evaluator.shape, round(float(evaluator.own.mean()), 6)
     found = Knockouts(name, shape.layers, hops, asked, evaluator.sequences, own, ())
     if path.exists():
@@ -132,13 +146,15 @@ def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
             raise hs.InputError(f"{path} is of other questions or of another model; choose another folder")
         found = before
     every = groups(hops)
-    for group in [*every, EVERYTHING]:
+    controls = {f"{name}, another chain": group for name, group in every.items() if name[:4] in ("read", "ends")}
+    for group in [*every, EVERYTHING, *controls]:
         if any(knockout.group == group for knockout in found.knockouts):
             continue
         some = windows(shape.layers) if group in every else windows(shape.layers)[:1]
-        cut_groups = [every[group]] if group in every else [*every.values()]
-        cut = [removed(cut_groups, layers, shape.heads, evaluator.names) for layers in some]
-        losses = evaluator.errors(cut).mean(dim=-1)
+        cut_groups = [*every.values()] if group == EVERYTHING else [(every | controls)[group]]
+        asked_of = other if group in controls else evaluator
+        cut = [removed(cut_groups, layers, shape.heads, asked_of.names) for layers in some]
+        losses = asked_of.errors(cut).mean(dim=-1)
         knockouts = list(found.knockouts)
         for layers, loss in zip(some, losses, strict=True):
             mean = measured(loss.double(), seed=0)

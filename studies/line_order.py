@@ -61,10 +61,11 @@ class Order:
 
 @dataclass(frozen=True)
 class Need:
-    """The loss without a group of attention in all layers, on `n` questions of one order."""
+    """The loss without a group of attention in all layers, on `n` questions of one order; `own` is the loss with it."""
 
     lines: Lines
     n: int
+    own: float
     group: str
     loss: float
     interval: tuple[float, float]
@@ -108,9 +109,10 @@ def needs(model: hs.LanguageModel) -> list[Need]:
     for lines, evaluator in by_order(model, shuffled=True).items():
         sure = [number for number, loss in enumerate(evaluator.own.tolist()) if loss < SURE][:CHOSEN]
         asked = evaluator.on(evaluator.batch[sure])
+        own = round(float(asked.own.mean()), 6)
         for name in groups(HOPS, back=True):
             without = measured(asked.errors([cut(asked, name)])[0].double().mean(dim=-1), seed=0)
-            found.append(Need(lines, len(sure), name, without.mean, without.interval))
+            found.append(Need(lines, len(sure), own, name, without.mean, without.interval))
             print(f"{lines}: {without.mean:.3f} without {name}; n = {len(sure)}")
     return found
 

@@ -58,10 +58,8 @@ def theory() -> Record:
     hops = [1, 2, 3, 4, 5, 6, 7, 8, 16, 64]
     rows = []
     for each in hops:
-        depths = hs.theory.depths(each)
-        best = hs.theory.min_layers(
-            hs.RetrievalProblem(hops=each, order=",".join(map(str, hs.theory.best_order(each))))
-        )
+        depths, order = hs.theory.depths(each), ",".join(map(str, hs.theory.best_order(each)))
+        best = hs.theory.min_layers(hs.RetrievalProblem(hops=each, order=order))
         rows.append([each, depths.theorem_1, depths.no_mask, best, depths.causal, depths.causal_head_a_row])
     head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, one head per row"]
     return {"table": table(head, rows), "paths": hs.theory.minimum_paths(3)}
@@ -274,9 +272,13 @@ def _two_lines(root: Path) -> Record:
         alone[group.replace(" ", "_")] = (
             f"{every.loss:.2f} ({every.interval[0]:.2f} to {every.interval[1]:.2f}{inside})"
         )
+    control = next(cut for cut in found.knockouts if cut.group == "ends 2, another chain")
     (foretold,) = records.read(root / "results/pretrained/line-order/foretold.json", list[Order])
     first, last = records.read(root / "results/pretrained/line-order/seen.json", list[Order])
     return alone | {
+        "control": _loss(control.loss, control.interval),
+        "foretold_first": _loss(foretold.loss, foretold.loss_interval),
+        "seen_first": _loss(first.loss, first.loss_interval),
         "foretold_last": _loss(foretold.without_joins, foretold.without_joins_interval),
         "seen_last": _loss(last.loss, last.loss_interval),
         "seen_first_without": _loss(first.without_joins, first.without_joins_interval),

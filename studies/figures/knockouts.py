@@ -17,8 +17,8 @@ _MEANING = {
     "binds": "line {0} -> line {0}",
     "joins": "line {0} -> line {1}",
     "reads": "name -> line {0}",
-    "ends": "end -> line {0}",
-    "fetches": "end -> name",
+    "ends": "last -> line {0}",
+    "fetches": "last -> name",
 }
 """What attends to what in a group, by the group's first word."""
 
