@@ -115,7 +115,7 @@ def curriculum(root: Path) -> Record:
         [each.name, each.layers]
         + [f"{len(each.steps(hop))} of {len(each.seeds)}" if hop in each.hops else "-" for hop in range(1, 5)]
         for each in conditions
-        if not ("weight" in each.name or "layers" in each.name or "handed" in each.name)
+        if not any(word in each.name for word in ("weight", "layers", "handed", "mixture"))
     ]
     unlike = ("weight", "10-times", "mixture")
     fair = [each for each in conditions if not any(word in each.name for word in unlike)]
@@ -129,6 +129,9 @@ def curriculum(root: Path) -> Record:
         "bridged": learned([by_name["3-hops/x1-x3"]]),
         "two_missed": learned([by_name["4-hops/x1-x4"]]),
         "seeds": len(conditions[0].seeds),
+        "mixed": learned([by_name["3-hops/mixture-1-2-3"]]),
+        "mixed_ends": learned([by_name["3-hops/mixture-1-3"]]),
+        "mixed_late": learned([by_name["3-hops/mixture-2-3"]]),
     }
 
 
