@@ -46,11 +46,13 @@ def circuit_schema() -> dict[str, Any]:
         parts[name]["properties"] = where | parts[name]["properties"]
         del parts[name]["properties"][place]
         parts[name]["required"] = [*PATH, *(field for field in parts[name]["required"] if field != place)]
+    if kinds := parts.get("AblationKind"):
+        kinds["description"] = kinds["description"].split("\n")[0]  # without its example
     circuit, _ = parts.pop("Circuit"), parts.pop("Ablation")
     form = {"form": {"enum": sorted(kind.value for kind in AblationKind)}}
     row = ROW | form | {"keys": _list(TEXT), "weights": _list({"type": "number"})}
     said = circuit["properties"]["interventions"]["description"]
-    circuit["properties"]["interventions"] = _list(_object(row, "What stands in for a row.")) | {"description": said}
+    circuit["properties"]["interventions"] = _list(_object(row, "What replaces a row.")) | {"description": said}
     first = {
         "kind": {"const": FORM.kind}, "schema": {"const": SCHEMA},
         "seal": _object({"run": TEXT, "checksum": TEXT}, "The run that the file belongs to, and a checksum of both."),
