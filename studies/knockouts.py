@@ -79,6 +79,11 @@ class Knockouts:
     own: float
     knockouts: tuple[Knockout, ...]
 
+    @property
+    def windowed(self) -> bool:
+        """Whether every group was removed in windows, too, and not only in all layers."""
+        return len({cut.group for cut in self.knockouts if cut.last < self.layers}) == len(groups(self.hops))
+
 
 Group = tuple[tuple[str, ...], tuple[str, ...]]
 """A group of attention: the roles that attend, and the roles that are attended to."""
@@ -126,8 +131,9 @@ def another_chain(task: hs.PromptTask) -> hs.PromptTask:
     return replace(task, prompts=tuple(prompts))
 
 
-def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
-    """Return all knockouts at one D. `path` is written after each group, and groups in it are not measured again."""
+def ask(model: hs.LanguageModel, name: str, hops: int, path: Path, *, by_window: bool = True) -> Knockouts:
+    """Return all knockouts at one D, or only those of all layers. `path` is written after each group, and what is in it
+    is not measured again."""
     task = hs.prompts.code_chains(model.tokenizer, 2 * DRAWN, hops=hops)
     evaluator = model.evaluator(task, DRAWN)
     sure, asked = list[int](), 0
@@ -148,9 +154,11 @@ def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
     every = groups(hops)
     controls = {f"{name}, another chain": group for name, group in every.items() if name[:4] in ("read", "ends")}
     for group in [*every, EVERYTHING, *controls]:
-        if any(knockout.group == group for knockout in found.knockouts):
+        some = windows(shape.layers) if by_window and group in every else windows(shape.layers)[:1]
+        known = {(cut.first - 1, cut.last) for cut in found.knockouts if cut.group == group}
+        some = [layers for layers in some if (layers.start, layers.stop) not in known]
+        if not some:
             continue
-        some = windows(shape.layers) if group in every else windows(shape.layers)[:1]
         cut_groups = [*every.values()] if group == EVERYTHING else [(every | controls)[group]]
         asked_of = other if group in controls else evaluator
         cut = [removed(cut_groups, layers, shape.heads, asked_of.names) for layers in some]
@@ -162,7 +170,8 @@ def ask(model: hs.LanguageModel, name: str, hops: int, path: Path) -> Knockouts:
         found = replace(found, knockouts=tuple(knockouts))
         records.write(path, found)
         what = f"{records.counted(hops, 'hop')}, {group}"
-        print(f"{time.strftime('%H:%M:%S')}  {what}: {losses[0].mean():.2f} without it in any layer", flush=True)
+        where = f"layers {some[0].start + 1} to {some[0].stop}"
+        print(f"{time.strftime('%H:%M:%S')}  {what}: {losses[0].mean():.2f} without it in {where}", flush=True)
     return found
 
 
@@ -172,10 +181,13 @@ def main() -> None:
     parser.add_argument("model", help="the folder of a language model")
     parser.add_argument("folder", type=Path, help="where the numbers and the figure are written")
     parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3], metavar="D")
+    parser.add_argument("--all-layers", action="store_true", help="leave out the windows, which take most of the time")
     asked = parser.parse_args()
-    model = hs.LanguageModel(asked.model, precision="bf16")
-    found = [ask(model, Path(asked.model).name, hops, asked.folder / f"{hops}-hops.json") for hops in asked.hops]
-    save(knockouts(found), asked.folder / "knockouts")
+    model, name = hs.LanguageModel(asked.model, precision="bf16"), Path(asked.model).name
+    for hops in asked.hops:
+        ask(model, name, hops, asked.folder / f"{hops}-hops.json", by_window=not asked.all_layers)
+    every = [records.read(path, Knockouts) for path in sorted(asked.folder.glob("*-hops.json"))]
+    save(knockouts([found for found in every if found.windowed]), asked.folder / "knockouts")
 
 
 if __name__ == "__main__":
