@@ -46,8 +46,7 @@ def circuit_schema() -> dict[str, Any]:
         parts[name]["properties"] = where | parts[name]["properties"]
         del parts[name]["properties"][place]
         parts[name]["required"] = [*PATH, *(field for field in parts[name]["required"] if field != place)]
-    if kinds := parts.get("AblationKind"):
-        kinds["description"] = kinds["description"].split("\n")[0]  # without its example
+    parts["AblationKind"]["description"] = inspect.cleandoc(AblationKind.__doc__ or "").split("\n")[0]  # no example
     circuit, _ = parts.pop("Circuit"), parts.pop("Ablation")
     form = {"form": {"enum": sorted(kind.value for kind in AblationKind)}}
     row = ROW | form | {"keys": _list(TEXT), "weights": _list({"type": "number"})}

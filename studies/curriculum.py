@@ -10,10 +10,10 @@ The implicit curriculum gives a query a target for every hop of its chain. The c
   1, 2 and 3; 1 and 3; or 2 and 3, in equal shares. Validation asks for three hops only.
 
 Each condition has ten seeds, and each mixture has ten seeds of its own. Rule, for each condition: the condition is
-enough, that is, more than half of all seeds learn the last hop within the budget.
-Confirmed: the lower 95% Clopper-Pearson bound on the share of seeds that learn it
-is above one half. Refuted: the upper bound is below one half, and the lower bound is above one half for the positive
-control, which has every hop as a target and the same number of layers. Otherwise inconclusive.
+enough, that is, more than half of all seeds learn the last hop within the budget. Confirmed: the lower 95%
+Clopper-Pearson bound on the share of seeds that learn it is above one half. Refuted: the upper bound is below one half,
+and the lower bound is above one half for the positive control, which has every hop as a target and the same number of
+layers. Otherwise inconclusive.
 
 Mixtures were added on 2026-11-30, by the same rule. Expected before their runs, from what the sets of target hops had
 shown: 1, 2 and 3 is enough; 2 and 3 is not.
@@ -121,7 +121,7 @@ class CurriculumStudy:
         weights: for the first D, the weights of the hops before the last hop; the last hop has weight 1.
         longer: the factor by which the steps of a condition with only the last hop are multiplied.
         mixtures: for the first D, hooks that mix sequences of different D in a batch.
-        seeds: the seeds of every condition that is not a mixture.
+        seeds: the seeds of every condition that is not a mixture; each mixture adds 100, 200, ... to them.
     """
 
     recipe: hs.Recipe

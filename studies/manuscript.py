@@ -272,9 +272,7 @@ def _two_lines(root: Path) -> Record:
         every, *windows = (cut for cut in found.knockouts if cut.group == group)
         most = max(windows, key=lambda cut: cut.loss)
         inside = f"; {most.loss:.2f} without layers {most.first} to {most.last}" if most.loss > 0.1 else ""
-        alone[group.replace(" ", "_")] = (
-            f"{every.loss:.2f} ({every.interval[0]:.2f} to {every.interval[1]:.2f}{inside})"
-        )
+        alone[group.replace(" ", "_")] = _loss(every.loss, every.interval) + inside
     control = next(cut for cut in found.knockouts if cut.group == "ends 2, another chain")
     (foretold,) = records.read(root / "results/pretrained/line-order/foretold.json", list[Order])
     first, last = records.read(root / "results/pretrained/line-order/seen.json", list[Order])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from hopscope.plot import INK, PAGE, house, new_figure
@@ -36,7 +37,7 @@ def knockouts(found: Sequence[Knockouts]) -> Figure:
             by_cell = {(cut.group, cut.first, cut.last): cut for cut in each.knockouts}
             cells = [[by_cell[name, *span].loss for span in spans] for name in names]
             image = axes.imshow(cells, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-            for (row, name), (column, span) in ((r, c) for r in enumerate(names) for c in enumerate(spans)):
+            for (row, name), (column, span) in product(enumerate(names), enumerate(spans)):
                 cut = by_cell[name, *span]
                 if cut.interval[0] > each.own + 0.05:
                     colour = "white" if cut.loss > 0.6 else INK

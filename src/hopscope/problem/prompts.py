@@ -313,7 +313,8 @@ def code(count: int = 512, seed: int = 0, hops: int = 1, lines: LineOrder = "blo
         answers = tuple(f" {answer}" for answer in question.acceptable)
         return Prompt(above + question.prompt, roles, answers, question.acceptable.index(question.answer))
 
-    return PromptTask(_named("code", hops, lines), tuple(map(prompt, _as_code(count, seed, hops, lines))))
+    name = f"code-{hops}-hops" if lines == "blocks" else f"code-{hops}-hops-{lines}"
+    return PromptTask(name, tuple(map(prompt, _as_code(count, seed, hops, lines))))
 
 
 def code_chains(
@@ -340,11 +341,7 @@ def code_chains(
         return replace(plain, roles=chains.pop(chain), other_chains=tuple(chains[other] for other in sorted(chains)))
 
     drawn, plain = _as_code(count, seed, hops, lines), code(count, seed, hops, lines)
-    return PromptTask(_named("code-chains", hops, lines), tuple(map(prompt, drawn, plain.prompts)))
-
-
-def _named(name: str, hops: int, lines: LineOrder) -> str:
-    return f"{name}-{hops}-hops" if lines == "blocks" else f"{name}-{hops}-hops-{lines}"
+    return PromptTask(plain.name.replace("code", "code-chains"), tuple(map(prompt, drawn, plain.prompts)))
 
 
 def _as_code(count: int, seed: int, hops: int, lines: LineOrder) -> list[Question]:
