@@ -212,6 +212,14 @@ def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
     return rows
 
 
+def mend_rows(path: Path) -> None:
+    """Remove the unfinished line that a killed process left at the end of a file of rows, or make an empty file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
 def sealed_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a table's rows, each with the checksum of all rows as its last field, so that the file is still a list."""
     whole = checksum("", _canonical(rows))

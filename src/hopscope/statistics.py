@@ -76,9 +76,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def sign_test(changes: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided") -> float:
     """Return the p-value of the exact sign test; its null hypothesis is that rises and falls are equally likely.
 
-    Args:
-        changes: one change per subject; zeros are ignored.
-        alternative: the alternative hypothesis; `greater` means that rises are more likely.
+    There is one change per subject, and zeros are ignored; `greater` tests whether rises are more likely.
     """
     from scipy.stats import binomtest
 

@@ -18,7 +18,6 @@ from tokenizers_made import ending
 
 from examples.text_model.text import make_tokenizer
 from hopscope.benchmark.local import LocalModel
-from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
@@ -26,24 +25,6 @@ from hopscope.errors import InputError
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
 DIGITS = ("0", "1", "2", "3")
-
-
-@pytest.mark.parametrize("kind", ["plain", pytest.param("chat", marks=pytest.mark.slow)])
-def test_a_random_model_is_at_chance_and_weighing_is_the_limit_of_sampling(kind: str, folders: dict[str, Path]) -> None:
-    count = 200
-    sampled, weighed = ask(folders[kind], count, SAMPLING), ask(folders[kind], count, WEIGHING)
-    tried, exact = summarise("p", TWO_HOPS, sampled, SAMPLING), summarise("p", TWO_HOPS, weighed, WEIGHING)
-    for row in (tried, exact):
-        assert row.low <= 0.25 <= row.high
-        assert row.accepted == pytest.approx(count)
-    # Given the weights, the number of right answers and of attempts are sums of known independent draws.
-    shares = [record.share for record in weighed]
-    spread = sum(p * (1 - p) for p in shares) ** 0.5
-    assert abs(sum(record.correct for record in sampled) - sum(shares)) < 4 * spread
-    accepted = [record.p_acceptable for record in weighed]
-    spread = sum((1 - p) / p**2 for p in accepted) ** 0.5
-    assert abs(sum(record.attempts for record in sampled) - sum(1 / p for p in accepted)) < 4 * spread
-    assert all(0 < p < 1 for p in accepted)
 
 
 def test_replies_do_not_depend_on_the_batch(folders: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""What pretrained models need: weights in bf16, a last stage and checks of a bounded number of candidates."""
+"""What pretrained models need: weights in bf16, bounded numbers of candidates, and a search that loses no prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from examples.text_model.training import publish
 from hopscope.circuits.checks import Evidence
 from hopscope.circuits.checks.measure_card import _falling
 from hopscope.circuits.checks.necessity import _best_pair
-from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, changed
+from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, Interventions, changed
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.elimination import put_back
@@ -29,6 +29,7 @@ from hopscope.errors import InputError
 from hopscope.language import find_text
 from hopscope.language.find_text import THRIFTY_PROOF
 from hopscope.language.hooked import HookedDecoder
+from hopscope.language.journal import Journal
 from hopscope.language.text_batch import text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.paths import HeadRow
@@ -171,3 +172,51 @@ def test_rows_that_are_off_keep_their_patterns_in_questions_for_pretrained_model
         uniform, agnostic = (dict.fromkeys(ours.rows, off) for off in (UNIFORM, ALIKE))
         assert (ours.mse([uniform]) == ours.mse([agnostic])) == alike
         assert Units.of(ours).off_is_alike == alike
+
+
+def test_an_interrupted_search_measures_nothing_twice(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes, last, plain = [0], [0], TextEvaluator.squared_errors
+
+    def counted(self: TextEvaluator, x: torch.Tensor) -> torch.Tensor:
+        if passes[0] == last[0] > 0:
+            raise KeyboardInterrupt
+        passes[0] += not torch.is_grad_enabled()  # gradients are computed again
+        return plain(self, x)
+
+    def found(out: str) -> hs.Circuit:
+        passes[0] = 0
+        return hs.LanguageModel(folder).find_circuit(equations(), effort="quick", out=tmp_path / out, progress=False)
+
+    monkeypatch.setattr(TextEvaluator, "squared_errors", counted)
+    whole, needed = found("whole"), passes[0]
+    last[0] = needed // 2
+    with pytest.raises(KeyboardInterrupt):
+        found("stopped")
+    assert len([*(tmp_path / "stopped").glob(".equations-losses-*.jsonl")]) == 1
+    last[0] = 0
+    assert found("stopped") == whole
+    assert passes[0] == needed - needed // 2
+    assert [path.name for path in (tmp_path / "stopped").iterdir()] == ["equations.json"]
+
+
+def test_an_unfinished_line_is_measured_again_and_a_changed_one_refused(tmp_path: Path) -> None:
+    path, ours, measured = tmp_path / "losses.jsonl", evaluator(8), list[Interventions]()
+    given: list[Interventions] = [{}, {HeadRow(0, 0, 0): UNIFORM}, {HeadRow(1, 1, 0): UNIFORM}]
+
+    def measure(candidates: list[Interventions]) -> torch.Tensor:
+        measured.extend(candidates)
+        return ours.errors(candidates)
+
+    first = Journal(path, "model").errors(ours.batch, given, measure)
+    path.write_bytes(data := path.read_bytes()[:-9])
+    again = Journal(path, "model").errors(ours.batch, given, measure)
+    assert (measured, again.tolist()) == ([*given, given[2]], first.tolist())
+    Journal(path, "model").errors(ours.batch[:4], given[:1], measure)  # other prompts
+    assert measured[4:] == given[:1]
+    for damaged, model in ((data.replace(b"[", b"[1", 1), "model"), (data, "another")):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"line 1 .* is damaged, or of another run"):
+            Journal(path, model)
+        assert path.read_bytes() == damaged

@@ -101,14 +101,6 @@ class Results:
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(row_lines([replace(record, **said)], self.hash).encode())
 
-    def mend(self, model: str) -> None:
-        """Remove the unfinished line that a killed process left at the end of a model's records."""
-        path = self.path(model)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+b") as file:
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
-
 
 def write_summary(results: Results) -> Summary:
     """Write summary.json and accuracy.md; return the summary."""

@@ -14,7 +14,7 @@ from hopscope.checks import check_count, check_folder, check_items, check_type
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
-from hopscope.records import lock
+from hopscope.records import lock, mend_rows
 
 
 @runtime_checkable
@@ -120,7 +120,7 @@ def _ask_missing(model: Respondent, questions: Sequence[Question], results: Resu
     """Ask one model the questions that it has not answered."""
     settings = results.header.settings
     known = results.records(model.name)
-    results.mend(model.name)
+    mend_rows(results.path(model.name))
     missing = {q.id: q for q in questions if (old := known.get(q.id)) is None or old.error is not None}
     for question in questions:
         if question.id not in missing:

@@ -88,17 +88,8 @@ def find_stored(
     """Return the circuit stored in `path` if its model and settings match; otherwise search for it and store it there.
 
     An interrupted search with the same settings resumes. A certified circuit with other settings is replaced only if
-    `overwrite` is given; any other record is replaced in any case.
-
-    Args:
-        path: path of the circuit file.
-        search: the search to run.
-        model: hash of the model.
-        wanted: the settings of the search: effort, seed, faithfulness, proof, precision.
-        max_loss: the largest loss that the circuit may have; None if it depends on the model.
-        run: content hash of the run; empty if the model does not belong to a run.
-        progress: whether to show progress, or a function that is called with it (see `SearchProgress`).
-        overwrite: search even if a record exists.
+    `overwrite` is given; any other record is replaced in any case. `model` and `run` are hashes; `run` is empty if the
+    model belongs to no run, and `max_loss` is None if it depends on the model.
 
     Raises:
         InputError: the record or the interrupted search is damaged or belongs to another run, or the record is a

@@ -29,13 +29,7 @@ def field_options(
     """Add an option for each field of a dataclass; the command gets a dict of the given values as argument `name`.
 
     Help texts come from the `Args:` section of the dataclass's docstring. The dataclass checks the ranges of values.
-
-    Args:
-        record: the dataclass.
-        name: the argument of the command.
-        only: the fields that get an option; all fields if empty.
-        skip: fields that get no option.
-        defaults: whether the help shows the defaults.
+    Fields get an option if they are in `only` (all if it is empty) and not in `skip`; `defaults` shows their defaults.
     """
     hints, texts = get_type_hints(record), _argument_texts(record)
     wanted = [field for field in dataclasses.fields(record) if field.name in (only or hints) and field.name not in skip]

@@ -46,17 +46,9 @@ def emergence_of_run(
 ) -> Emergence:
     """Measure how the circuit of a model of a run emerged, and save the result in the run's folder.
 
-    A stored record of the same circuit and settings is returned if it covers all checkpoints that exist.
-
-    Args:
-        run: the run, finished or still training.
-        number: the model's number within the run, from 0.
-        settings: settings of the measurement; None for the paper's 32 sequences. With None, a stored record that has
-            more sequences is also returned.
-        step: the step of the checkpoint whose circuit is followed; None for the last checkpoint.
-        patterns: `own` to follow the circuit with its own patterns, `imposed` for the circuit of Appendix E.
-        progress: whether to show progress, or a function of the step of a finished checkpoint and the last step.
-        overwrite: measure again even if a record exists, for example to restore lost role maps.
+    A stored record of the same circuit and settings is returned if it covers all checkpoints that exist, unless
+    `overwrite` is given. Without `settings`, 32 sequences are used, as in the paper, or a stored record with more. The
+    circuit is that of the checkpoint at `step`, by default the last, with its own patterns or those of Appendix E.
 
     Raises:
         InputError: there is no such model or circuit, or too few checkpoints can be read.

@@ -59,11 +59,8 @@ def explore(
 ) -> tuple[Path, Page]:
     """Write the explorer of some runs; return the path of the page, and the page.
 
-    Args:
-        runs: the runs whose models are shown.
-        out: path of the file, which must end in .html; `explorer.html` in the first run folder by default.
-        model: number of the model to show of each run; None for all models with a record of a circuit.
-        large: whether to write a page with more than `LARGEST` bytes.
+    The page is `out`, by default `explorer.html` in the first run's folder; `large` allows more than `LARGEST` bytes.
+    The model with number `model` of each run is shown, by default all models with a record of a circuit.
 
     Raises:
         InputError: there is no run or no such model, there is nothing to show of a run, the page is too large, or `out`

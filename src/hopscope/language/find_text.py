@@ -15,6 +15,7 @@ from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit,
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
 from hopscope.errors import InputError
+from hopscope.language.journal import Journal
 from hopscope.language.limits import check_memory
 from hopscope.language.text_batch import LanguageTask, TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator, TextModel
@@ -80,18 +81,13 @@ def search_text_circuit(
     named: Named,
     wanted: SearchRecord,
     circuit: CustomCircuit | None = None,
+    journal: Journal | None = None,
 ) -> Search[Circuit]:
     """Search for the circuit of a language model and check it, or check a circuit of your own.
 
     The loss threshold is relative to the model: a circuit must close the share `faithfulness` of the gap between
     guessing and the model, in Brier score on the questions of the search. A model has no circuit if its accuracy is not
     clearly above the floor or its Brier score is hardly better than that of guessing; the record then says so.
-
-    Args:
-        model, tokenizer, task: the language model, its tokenizer, and the task.
-        named: the identity of the model in records.
-        wanted: effort (None for a circuit of your own), seed, faithfulness, proof, and the precision of the model.
-        circuit: a circuit of your own, as a record or a list of its parts; None to search.
 
     Raises:
         InputError: roles or answers share a token, a value is out of range, the model lacks a path of the circuit, or
@@ -107,7 +103,7 @@ def search_text_circuit(
     origin = Origin(named.content, seed)
     budget = budgets.get(str(wanted.effort), budgets["quick"])
     batch = text_batch(task, tokenizer, budget.confirming, seed, "circuit search")
-    evaluator = TextEvaluator(model, tokenizer, task, batch)
+    evaluator = TextEvaluator(model, tokenizer, task, batch, journal)
     check_memory(evaluator, model.size, proof)
     answers = _asked(evaluator, task, named.name)
     evaluator.require_finite()

@@ -21,6 +21,7 @@ from hopscope.display import reporting, stages_display
 from hopscope.kernels import DTYPES, Precision
 from hopscope.language.find_text import Named, faithfulness_for, proof_for, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
+from hopscope.language.journal import Journal
 from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
 from hopscope.language.text_batch import LanguageTask, text_batch
@@ -29,6 +30,7 @@ from hopscope.model.torch_module import Parts, TokenModule, weights_hash
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import tokens
+from hopscope.records import content_hash
 
 
 class LanguageModel:
@@ -156,15 +158,22 @@ class LanguageModel:
             effort or "thorough", seed or 0, share, proof=proof or proof_for(task), precision=self.precision
         )
 
-        def search() -> Search[Circuit]:  # its first step installs the hooks, which reading a record does not need
-            return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
+        stored, version = self.path is not None or out is not None, content_hash([self.named.content, self.precision])
+        path = text_circuit_path(self.path or Path(), task, out)
+        kept = path.with_name(f".{path.stem}-losses-{version[:8]}.jsonl")
+
+        def search() -> Search[Circuit]:
+            # The first step installs the hooks and opens the journal, which reading a record does not need.
+            journal = Journal(kept, version) if stored and task.thrifty else None
+            return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, None, journal))
 
         with reporting(progress, stages_display()) as shown:
             report = self._counted(shown)
-            if self.path is None and out is None:
+            if not stored:
                 return run_search(search(), report)
-            path, model = text_circuit_path(self.path or Path(), task, out), self.named.content
-            return find_stored(path, search(), model, wanted, progress=report, overwrite=overwrite)
+            circuit = find_stored(path, search(), self.named.content, wanted, progress=report, overwrite=overwrite)
+            kept.unlink(missing_ok=True)
+            return circuit
 
     def _counted(self, progress: SearchProgress) -> SearchProgress:
         """Return a function that reports the stages to `progress`, with the number of prompts read in each stage."""

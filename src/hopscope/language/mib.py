@@ -31,11 +31,7 @@ def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> Non
     that the search ablated, then the rows of the circuit, the least important first. A head without such rows gets 0.
     The score of an edge is the lower score of its two ends. An edge is in the graph if both of its ends are.
 
-    Args:
-        path: path of the file.
-        circuit: the circuit.
-        width: the width of the model's stream.
-        parallel: whether an MLP reads the same stream as the attention of its layer.
+    `width` is that of the stream; `parallel` is whether an MLP reads the same stream as the attention of its layer.
 
     Raises:
         InputError: no circuit was found, or its card was not measured.

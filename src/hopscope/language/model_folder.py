@@ -44,10 +44,8 @@ def is_model_folder(folder: Path) -> bool:
 def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) -> ModelFolder:
     """Open a causal language model and its tokenizer; the weights must be safetensors or GGUF files.
 
-    Args:
-        source: a folder as `save_pretrained` writes it, a GGUF file or a folder with one, or a name `org/model` of the
-            hub. A model that is not in the hub's cache is downloaded, unless HF_HUB_OFFLINE=1.
-        trust_remote_code: whether code in the folder may run, with all the rights of the user.
+    `source` is a folder as `save_pretrained` writes it, a GGUF file or a folder with one, or a name `org/model` of the
+    hub. A model that is not in the hub's cache is downloaded, unless HF_HUB_OFFLINE=1.
 
     Raises:
         InputError: the model does not exist, its weights are larger than memory or do not fit its configuration, it

@@ -17,6 +17,7 @@ from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.language.hooked import HookedDecoder
+from hopscope.language.journal import Journal
 from hopscope.language.text_batch import LanguageTask, TextBatch, text_batch
 from hopscope.model.hooks import Hooks, Pattern, Stream
 from hopscope.model.torch_module import TokenModule
@@ -28,7 +29,7 @@ TextModel = HookedDecoder | TokenModule
 
 
 class TextEvaluator(Evaluator):
-    """An evaluator of a language model on a batch of questions.
+    """An evaluator of a language model on a batch of questions; a journal keeps the losses of an interrupted search.
 
     Raises:
         InputError: a question is longer than the model or the window of one of its layers allows, or has a token that
@@ -38,12 +39,14 @@ class TextEvaluator(Evaluator):
     transformer: TextModel
     batch: TextBatch
 
-    def __init__(self, model: TextModel, tokenizer: Any, task: LanguageTask, batch: TextBatch) -> None:
+    def __init__(
+        self, model: TextModel, tokenizer: Any, task: LanguageTask, batch: TextBatch, journal: Journal | None = None
+    ) -> None:
         model.check_length(batch.inputs.shape[1])
         for ids in (batch.inputs, batch.candidates):
             model.check_tokens(tokenizer, ids)
         super().__init__(model, task.problem, batch.to(model.device))
-        self.names, self.task, self._tokenizer = task.problem.all_roles, task, tokenizer
+        self.names, self.task, self._tokenizer, self._journal = task.problem.all_roles, task, tokenizer, journal
         self.off_is_alike = task.thrifty
 
     @property
@@ -71,7 +74,13 @@ class TextEvaluator(Evaluator):
 
     def on(self, batch: TextBatch) -> TextEvaluator:
         """Return an evaluator of the same model on other questions."""
-        return TextEvaluator(self.transformer, self._tokenizer, self.task, batch)
+        return TextEvaluator(self.transformer, self._tokenizer, self.task, batch, self._journal)
+
+    def errors(self, candidates: Sequence[Interventions]) -> Float[Tensor, "candidate sequence 1"]:
+        """Return the Brier scores under each candidate, by question; those in the journal are not measured again."""
+        if self._journal is None or self.shares_for(candidates) != (self,):
+            return super().errors(candidates)
+        return self._journal.errors(self.batch, candidates, super().errors)
 
     def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
         """Return an evaluator of the same model on questions that depend only on seed and purpose."""

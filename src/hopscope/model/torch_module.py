@@ -105,14 +105,9 @@ class TorchModule(HookedModel):
         reads: int,
         causal: bool,
     ) -> Self:
-        """Divide a module into parts, and check the parts on `inputs`.
+        """Divide a module into parts, and check the parts on `inputs`, vectors or tokens; weights are not changed.
 
-        Args:
-            module, parts, untrain: see the class. The module's weights are not changed.
-            inputs: the inputs for the check, vectors or tokens.
-            d_output: the width that answers must have; None for any width.
-            reads: number of last positions at which answers are read.
-            causal: whether positions must not attend to later positions.
+        Answers of width `d_output` (None for any width) are read at the last `reads` positions.
 
         Raises:
             InputError: `module` is not a module that maps `inputs` to such answers, the parts do not give the module's

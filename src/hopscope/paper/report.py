@@ -49,12 +49,8 @@ class Section:
 def write_page(path: Path, scale: str, claims: Sequence[Finding], sections: Sequence[Section], rerun: str) -> None:
     """Write the page atomically: the sections, the table of claims, and links to claims.json and the explorer.
 
-    Args:
-        path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
-        scale: the size of the study, as text.
-        claims: the findings for the table, in order; the findings of the stored runs are shown beside them.
-        sections: the sections before the table.
-        rerun: the shell command that makes the page again.
+    `scale` is the size of the study in words; `rerun` is the shell command that makes the page again. Figures go to
+    `figures/` beside the page. The findings of the stored runs are shown beside the claims.
     """
     figures = path.parent / "figures"
     options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}

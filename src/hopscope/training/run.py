@@ -106,13 +106,10 @@ _RESULT = RecordFormat(Result, "hopscope result", "the result of a finished run"
 
 
 class RunFolder:
-    """One run: an ensemble of models with the same problem and recipe and different seeds.
+    """One run: an ensemble of models with the same problem and recipe and different seeds, in the folder `path`.
 
     Attributes:
         hash: the content hash of problem, recipe and seeds, which all files of the run contain.
-
-    Args:
-        path: the folder of the run.
 
     Raises:
         InputError: the folder does not contain a run, or the run cannot be read.

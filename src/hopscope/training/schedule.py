@@ -44,10 +44,7 @@ class Schedule:
         >>> schedule.end, schedule.learning_rates(350), schedule.learning_rates(600)
         (700, (0.0005, 0.001), (0.0, 0.0003333333333333333))
 
-    Args:
-        recipe: the recipe of the run.
-        models: the milestones of each model.
-        learned: the loss below which a hop counts as learned for head dropout, see `metrics.learned_below`.
+    A hop counts as learned for head dropout if its loss is below `learned`, see `metrics.learned_below`.
     """
 
     recipe: Recipe

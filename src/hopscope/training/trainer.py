@@ -57,12 +57,8 @@ def train(
     On a CPU, a run that was killed and continued gives the same bits as an uninterrupted run: its data depend only on
     seed and step, and its state is written atomically.
 
-    Args:
-        setup: what to train; weights, data and validation all derive from its seeds.
-        folder: the run folder: new, empty, or with a part of the same run.
-        execution: how steps are computed. A run that resumes uses its recorded execution instead, see
-            `Execution.resume`.
-        progress: a function that is called after every row of metrics.
+    Weights, data and validation derive from the seeds of the setup. The folder is new, empty, or holds a part of the
+    same run, which resumes with its recorded execution (see `Execution.resume`).
 
     Raises:
         InputError: the folder is inside a run or contains something else, this machine lacks the device, the run does

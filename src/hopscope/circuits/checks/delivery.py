@@ -30,12 +30,9 @@ def check_delivery(evidence: Evidence) -> Check:
 def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, needed: int | None = 0, idle: int = 0) -> Check:
     """Pass if information flow, along only the paths that matter, carries the last symbol to the query.
 
-    Args:
-        flow: the flow of information along the paths that matter; None if the task has no theory.
-        carried: the information that must reach the position of the answer.
-        layers: number of layers with a path that matters.
-        needed: smallest number of layers that can solve the task under Assumptions 1 and 2; None if no number can.
-        idle: number of paths that do not matter.
+    `flow` is None if the task has no theory. `carried` is the information that must reach the answer. `needed` is the
+    smallest number of layers that can solve the task under Assumptions 1 and 2, or None; `layers` counts the layers
+    with a path that matters, and `idle` the paths that do not matter.
     """
     if flow is None:
         return Check("delivery", "not asked", "the task has no theory of what must flow where")

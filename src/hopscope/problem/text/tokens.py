@@ -43,11 +43,7 @@ class Tokens:
 
 
 def tokens(question: Question, tokenizer: Any) -> Tokens:
-    """Return the tokens of a question with their roles.
-
-    Args:
-        question: a question of a chain formulation whose facts are printed once.
-        tokenizer: a fast tokenizer; if it has a chat template, the question is asked through it.
+    """Return the tokens of a question with their roles; if the tokenizer has a chat template, it is used.
 
     Raises:
         InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets or
