@@ -1,0 +1,253 @@
+"""What does a pretrained model pass on from line to line: a value, a name, or the place of a line? (patching)
+
+Code of D hops has D lines in every chain; the last, such as `a = 3`, is the *value line*, and the line before it names
+it (`c = a`). Two chains are edited so that one property of the value line that a name leads to changes at a time:
+
+- `value`: the two values change places, so the same name at the same place has the other value;
+- `place`: the two value lines change places, so the same name with the same value stands elsewhere;
+- `name`: the names of the value lines change places, and so do their mentions, so the same value at the same place has
+  the other name.
+
+The stream at some tokens is then copied from the edited prompt into the original one, after one layer, and the model
+goes on. If these tokens pass the property on, the answer becomes the value of the other chain: its value was copied, or
+its name or its place leads there. The tokens are:
+
+- `line 1`: the line that mentions the name of the value line, in the chain asked for (two hops only);
+- `name`: the name in the question;
+- `end`: all tokens after it, up to the last one, which gives the answer;
+- `another line 1`: the line 1 of a third chain (negative control).
+
+A prompt is used if the loss (Brier score) of the original and of all edited prompts is below `SURE`. `published` is the
+order in which the value line comes first; in `value last`, all lines are shuffled, and the value lines of both chains
+come after the lines that mention their names.
+
+    python -m examples.models qwen
+    python -m studies.addresses models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/addresses
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+import hopscope as hs
+from hopscope.plot import save
+from hopscope.statistics import measured
+from studies.figures.addresses import addresses
+from studies.tools import records
+from studies.tools.command import status
+
+SURE, CHOSEN, DRAWN, BATCH = 0.1, 32, 512, 16
+"""The largest loss of a prompt that is used, and the numbers of prompts used, drawn at most, and read at once."""
+
+STRIDE = 2
+"""The number of layers from one patched layer to the next."""
+
+Property = Literal["value", "place", "name"]
+PROPERTIES: tuple[Property, ...] = ("value", "place", "name")
+
+Lines = Literal["published", "value last"]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The mean probability of the other chain's value, among the four, if tokens are patched after `layer` (from 1)."""
+
+    tokens: str
+    property: Property
+    layer: int
+    moved: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """All patches of one model at one D, in one order of lines.
+
+    Attributes:
+        model: the name of the model's folder.
+        layers: its number of layers.
+        hops: D.
+        lines: the order of lines.
+        asked: the number of prompts that were read to find the chosen ones.
+        chosen: the number of prompts used.
+        own: the mean probability of the other chain's value without a patch.
+        patches: what was patched, and the answers.
+    """
+
+    model: str
+    layers: int
+    hops: int
+    lines: Lines
+    asked: int
+    chosen: int
+    own: float
+    patches: tuple[Patch, ...]
+
+
+def exchanged(text: str, spans: Iterable[tuple[tuple[int, int], tuple[int, int]]]) -> str:
+    """Return a text in which the characters of each pair of spans have changed places; both spans are equally long."""
+    for (start, end), (first, last) in spans:
+        one, other = sorted([(start, end), (first, last)])
+        text = text[: one[0]] + text[slice(*other)] + text[one[1] : other[0]] + text[slice(*one)] + text[other[1] :]
+    return text
+
+
+def edited(prompt: hs.Prompt, hops: int, other: int, changed: Property) -> hs.Prompt:
+    """Return a prompt in which one property of the value line changes places with that of the `other` chain."""
+    here, there = prompt.roles, prompt.other_chains[other]
+    pairs = {role: (here[role], there[role]) for role in (f"x{hops - 1}>", f">x{hops}")}
+    roles = {"value": [f">x{hops}"], "place": [*pairs], "name": [f"x{hops - 1}>"]}[changed]
+    text, right = exchanged(prompt.prompt, [pairs[role] for role in roles]), prompt.right
+    if changed == "name" and hops == 1:
+        start, end = here["x0?"]
+        text = text[:start] + prompt.prompt[slice(*there["x0>"])] + text[end:]
+    elif changed == "name":
+        mention = f">x{hops - 1}"
+        text = exchanged(text, [(here[mention], there[mention])])
+    elif changed == "value":
+        right = value_of(prompt, hops, other)
+    return replace(prompt, prompt=text, right=right)
+
+
+def value_of(prompt: hs.Prompt, hops: int, other: int) -> int:
+    """Return the index of the other chain's value among the answers."""
+    start, end = prompt.other_chains[other][f">x{hops}"]
+    return [answer.strip() for answer in prompt.answers].index(prompt.prompt[start:end].strip())
+
+
+def choose(prompt: hs.Prompt, hops: int, lines: Lines) -> tuple[int, int] | None:
+    """Return the numbers of the other chain and of a third one; None if the prompt has not this order of lines."""
+    if lines == "published":
+        return 0, 1
+
+    def late(roles: dict[str, tuple[int, int]], *mentions: dict[str, tuple[int, int]]) -> bool:
+        return all(roles[f">x{hops}"] > each[f">x{hops - 1}"] for each in mentions)
+
+    here, chains = prompt.roles, prompt.other_chains
+    fit = [n for n, chain in enumerate(chains) if late(here, here, chain) and late(chain, here, chain)]
+    return (fit[0], (fit[0] + 1) % len(chains)) if fit else None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Evaluators of the prompts and of their edits, the index of the other chain's value, and the third chain."""
+
+    original: Any
+    changed: dict[Property, Any]
+    other_value: Int[Tensor, " prompt"]
+    third: Int[Tensor, " prompt"]
+
+
+def questions(model: hs.LanguageModel, hops: int, lines: Lines) -> Asked:
+    """Return the prompts of one D and order, in the same order in the original and in each edited version."""
+    count = 2 * DRAWN if lines == "published" else 8 * DRAWN
+    order: Any = "blocks" if lines == "published" else "shuffled"
+    task = hs.prompts.code_chains(model.tokenizer, count, hops=hops, lines=order)
+    fit = [(prompt, found) for prompt in task.prompts if (found := choose(prompt, hops, lines)) is not None]
+    prompts, chains = [prompt for prompt, _ in fit], [found for _, found in fit]
+
+    def evaluator(some: Sequence[hs.Prompt]) -> Any:
+        return model.evaluator(replace(task, prompts=tuple(some)), DRAWN)
+
+    changed = {
+        each: evaluator([edited(p, hops, other, each) for p, (other, _) in zip(prompts, chains, strict=True)])
+        for each in PROPERTIES
+    }
+    # The numbers of the other value and of the third chain go through the draw of prompts as the right answer.
+    values = evaluator(
+        [replace(p, right=value_of(p, hops, other)) for p, (other, _) in zip(prompts, chains, strict=True)]
+    )
+    thirds = evaluator([replace(p, right=third) for p, (_, third) in zip(prompts, chains, strict=True)])
+    return Asked(evaluator(prompts), changed, values.batch.right, thirds.batch.right)
+
+
+def sites(evaluator: Any, hops: int, third: Int[Tensor, " prompt"]) -> dict[str, Bool[Tensor, "prompt pos"]]:
+    """Return the positions of every group of tokens."""
+    batch, names = evaluator.batch, evaluator.names
+    at = torch.arange(batch.inputs.shape[1])
+    asked, last = batch.place[:, 0, names.index("x0?")][:, None], batch.answer[:, None]
+    found = {"name": at == asked, "end": (at > asked) & (at <= last)}
+    line = [names.index(role) for role in ("x0>", "x0=", "x1-1", ">x1", "x1.") if role in names]
+    if hops == 1:
+        return found
+    for name, chains in (("line 1", torch.zeros_like(third)), ("another line 1", 1 + third)):
+        places = batch.place[torch.arange(len(third)), chains][:, line]
+        found[name] = (at == places[..., None]).any(dim=1)
+    return found
+
+
+@torch.no_grad()
+def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path) -> None:
+    """Measure all patches of one D and one order of lines; nothing is done if `path` exists."""
+    if path.exists():
+        return
+    asked = questions(model, hops, lines)
+    sure, read = list[int](), 0
+    while len(sure) < CHOSEN and read < asked.original.sequences:
+        those = list(range(read, min(read + BATCH, asked.original.sequences)))
+        for evaluator in (asked.original, *asked.changed.values()):
+            part = evaluator.on(evaluator.batch[those])
+            those = (
+                [number for number, loss in zip(those, part.own.tolist(), strict=True) if loss < SURE] if those else []
+            )
+            if not those:
+                break
+        sure, read = [*sure, *those], read + BATCH
+    sure = sure[:CHOSEN]
+    evaluator = asked.original.on(asked.original.batch[sure])
+    changed = {each: other.batch[sure].inputs for each, other in asked.changed.items()}
+    other_value, transformer = asked.other_value[sure], evaluator.transformer
+    masks = sites(evaluator, hops, asked.third[sure])
+    layers = evaluator.shape.layers
+
+    def moved(x: Tensor) -> Float[Tensor, " prompt"]:
+        rows = torch.arange(len(sure))
+        logits = transformer.answers(x[:, rows, evaluator.batch.answer][:, :, None])[0, :, 0]
+        chances = logits.gather(-1, evaluator.batch.candidates).double().softmax(-1)
+        chance: Tensor = chances.gather(-1, other_value[:, None])[:, 0]
+        return chance
+
+    x = transformer.embed(evaluator.batch.inputs[None])
+    edits = {each: transformer.embed(inputs[None]) for each, inputs in changed.items()}
+    own = moved(transformer.run(x))
+    patches = list[Patch]()
+    for layer in range(layers):
+        x, *those = (transformer.run(stream, start=layer, stop=layer + 1) for stream in (x, *edits.values()))
+        edits = dict(zip(edits, those, strict=True))
+        if layer % STRIDE == (layers - 1) % STRIDE:
+            for tokens, mask in masks.items():
+                for each, stream in edits.items():
+                    patched = torch.where(mask[None, :, :, None], stream, x)
+                    chance = measured(moved(transformer.run(patched, start=layer + 1)), seed=0)
+                    patches.append(Patch(tokens, each, layer + 1, chance.mean, chance.interval))
+            print(f"{time.strftime('%H:%M:%S')}  {hops} hops, {lines}: layer {layer + 1} of {layers}", flush=True)
+    own_mean = round(float(own.mean()), 6)
+    records.write(path, Addresses(name, layers, hops, lines, read, len(sure), own_mean, tuple(patches)))
+
+
+def main() -> None:
+    """Measure what is missing, and draw all that is there."""
+    parser = argparse.ArgumentParser(prog="python -m studies.addresses", description=__doc__)
+    parser.add_argument("model", help="the folder of a language model")
+    parser.add_argument("folder", type=Path, help="where the numbers and the figure are written")
+    asked = parser.parse_args()
+    model, name = hs.LanguageModel(asked.model, precision="bf16"), Path(asked.model).name
+    cases: tuple[tuple[int, Lines], ...] = ((1, "published"), (2, "published"), (2, "value last"))
+    for hops, lines in cases:
+        ask(model, name, hops, lines, asked.folder / f"{hops}-hops-{lines.replace(' ', '-')}.json")
+    every = [records.read(path, Addresses) for path in sorted(asked.folder.glob("*.json"))]
+    save(addresses(every), asked.folder / "addresses")
+
+
+if __name__ == "__main__":
+    sys.exit(status(main))

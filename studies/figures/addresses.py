@@ -1,0 +1,44 @@
+"""The figure of patched tokens: which property of a line they pass on, after which layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hopscope.plot import INK, PAGE, house, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from studies.addresses import Addresses
+
+_TOKENS = {"line 1": "patched: line 1", "name": "patched: the name", "end": "patched: after the name"}
+_COLOURS = {"value": "C0", "place": "C1", "name": "C2"}
+
+
+def addresses(found: Sequence[Addresses]) -> Figure:
+    """Draw a row for each D and order of lines, a panel for each group of tokens, and a curve for each property."""
+    with house():
+        figure = new_figure(PAGE, 0.6 + 1.55 * len(found))
+        panels = figure.subplots(len(found), len(_TOKENS), squeeze=False, sharex=True, sharey=True)
+        for row, each in zip(panels, found, strict=True):
+            for axes, (tokens, title) in zip(row, _TOKENS.items(), strict=True):
+                if axes in panels[0]:
+                    axes.set_title(title, loc="left")
+                for name, colour in _COLOURS.items():
+                    for site, style in ((tokens, "-"), (f"another {tokens}", ":")):
+                        points = [patch for patch in each.patches if (patch.tokens, patch.property) == (site, name)]
+                        if not points:
+                            continue
+                        at, label = [patch.layer for patch in points], name if style == "-" else None
+                        axes.plot(at, [patch.moved for patch in points], style, color=colour, label=label)
+                        low, high = zip(*(patch.interval for patch in points), strict=True)
+                        axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+                if not axes.lines:
+                    axes.text(0.5, 0.5, "no such line", ha="center", va="center", color=INK, transform=axes.transAxes)
+            hops = "1 hop" if each.hops == 1 else f"{each.hops} hops"
+            row[0].set_ylabel(f"{hops}, {each.lines}\nP(other chain's value)", fontsize=6.5)
+        panels[0][1].legend(title="taken from a prompt with another", loc="center left", fontsize=6, title_fontsize=6)
+        for axes in panels[-1]:
+            axes.set_xlabel("after layer")
+    return figure
