@@ -10,10 +10,8 @@ import pytest
 import torch
 from planted_studies import DOUBLING, SERIAL, summary
 
-from hopscope.errors import InputError
 from studies import descent
 from studies.descent import DescentResult
-from studies.figures.descent import descent as figure
 from studies.tools.circuits import NamedPath
 from studies.tools.followed import Followed, _spikes
 from studies.tools.inference import fewer
@@ -137,15 +135,3 @@ def test_spikes_count_from_the_first_circuit_on_even_if_nothing_comes_after_it()
 
     run: Any = SimpleNamespace(regular_metrics=Planted())
     assert [_spikes(run, since) for since in (0, 2, 6)] == [(1, 4), (2, 4), ()]
-
-
-def test_tables_and_figures():
-    result = DescentResult((*steady(3, spikes=(2500,)), followed(9, [])))
-    assert "| constant, seed 0 | 4 | step 1000 | 6, 6 | 100% | 100% | 1 |" in descent.table(result)
-    assert "| constant, seed 9 | 0 | - |" in descent.table(result)
-    left, _, right = figure(result).axes
-    assert len(left.lines) == 7
-    assert [text.get_text() for text in left.get_legend().get_texts()] == ["a spike of the loss"]
-    assert [len(line.get_xdata()) - 1 for line in right.lines] == [6, 3]
-    with pytest.raises(InputError, match="no model has circuits"):
-        figure(DescentResult(()))

@@ -6,12 +6,15 @@ import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hopscope as hs
+from examples.text_model.text import make_tokenizer
 from hopscope.circuits.checks.card import Check
 from studies.__main__ import main
+from studies.addresses import Property, edited
 from studies.knockouts import groups, removed, windows
 from studies.pretrained import KnownCircuit, kind_of, share_of_the_way
 
@@ -65,6 +68,21 @@ def test_every_stored_circuit_is_in_the_tables(tmp_path: Path, capsys: pytest.Ca
     assert "| other | 1 uncertified | 30 | 17 | 19 | 2 | 3 | 0 | 2 | 14 |" in text
     assert "| transformer D | 1 uncertified | 24 | 3 | 14 | 11 | 4 | 4 | 0 | 5 |" in text
     assert (tmp_path / "pretrained" / "kinds.svg").exists()
+
+
+def test_an_edit_changes_one_property_of_the_line_of_the_value() -> None:
+    prompt = hs.prompts.code_chains(make_tokenizer(), 8, hops=2).prompts[0]
+    asked, another = (prompt.prompt[slice(*of["x0>"])] for of in (prompt.roles, prompt.other_chains[2]))
+
+    def found(text: str, start: str) -> tuple[str, int, str]:
+        rows = dict(line.split(" = ") for line in text.split("\n")[1:9])
+        return rows[start], [*rows].index(rows[start]), rows[rows[start]]
+
+    (name, place, value), other = found(prompt.prompt, asked), found(prompt.prompt, another)
+    wanted: dict[Property, Any] = {"value": (name, place, other[2]), "place": (name, other[1], value)}
+    for changed, says in (wanted | {"name": (other[0], place, value)}).items():
+        new = edited(prompt, 2, 2, changed)
+        assert (found(new.prompt, asked), new.answers[new.right].strip()) == (says, says[2])
 
 
 def test_knockouts_remove_every_key_of_a_group_but_the_token_itself() -> None:
