@@ -6,7 +6,9 @@ it (`c = a`). Two chains are edited so that one property of the value line that 
 - `value`: the two values change places, so the same name at the same place has the other value;
 - `place`: the two value lines change places, so the same name with the same value stands elsewhere;
 - `name`: the names of the value lines change places, and so do their mentions, so the same value at the same place has
-  the other name.
+  the other name;
+- `place and name`: both together, so the same value stands elsewhere under the other name (added after the results of
+  one hop, where neither alone was passed on).
 
 The stream at some tokens is then copied from the edited prompt into the original one, after one layer, and the model
 goes on. If these tokens pass the property on, the answer becomes the value of the other chain: its value was copied, or
@@ -15,11 +17,12 @@ its name or its place leads there. The tokens are:
 - `line 1`: the line that mentions the name of the value line, in the chain asked for (two hops only);
 - `name`: the name in the question;
 - `end`: all tokens after it, up to the last one, which gives the answer;
+- `question`: the name and the end together (added with `place and name`);
 - `another line 1`: the line 1 of a third chain (negative control).
 
-A prompt is used if the loss (Brier score) of the original and of all edited prompts is below `SURE`. `published` is the
-order in which the value line comes first; in `value last`, all lines are shuffled, and the value lines of both chains
-come after the lines that mention their names.
+A prompt is used if the loss (Brier score) of the original and of the first three edits is below `SURE`. `published` is
+the order in which the value line comes first; in `value last`, all lines are shuffled, and the value lines of both
+chains come after the lines that mention their names.
 
     python -m examples.models qwen
     python -m studies.addresses models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/addresses
@@ -52,8 +55,9 @@ SURE, CHOSEN, DRAWN, BATCH = 0.1, 32, 512, 16
 STRIDE = 2
 """The number of layers from one patched layer to the next."""
 
-Property = Literal["value", "place", "name"]
-PROPERTIES: tuple[Property, ...] = ("value", "place", "name")
+Property = Literal["value", "place", "name", "place and name"]
+PROPERTIES: tuple[Property, ...] = ("value", "place", "name", "place and name")
+PLANNED = PROPERTIES[:3]
 
 Lines = Literal["published", "value last"]
 
@@ -106,12 +110,13 @@ def edited(prompt: hs.Prompt, hops: int, other: int, changed: Property) -> hs.Pr
     """Return a prompt in which one property of the value line changes places with that of the `other` chain."""
     here, there = prompt.roles, prompt.other_chains[other]
     pairs = {role: (here[role], there[role]) for role in (f"x{hops - 1}>", f">x{hops}")}
-    roles = {"value": [f">x{hops}"], "place": [*pairs], "name": [f"x{hops - 1}>"]}[changed]
+    name, value = pairs
+    roles = {"value": [value], "place": [name, value], "name": [name], "place and name": [value]}[changed]
     text, right = exchanged(prompt.prompt, [pairs[role] for role in roles]), prompt.right
-    if changed == "name" and hops == 1:
+    if "name" in changed and hops == 1:
         start, end = here["x0?"]
         text = text[:start] + prompt.prompt[slice(*there["x0>"])] + text[end:]
-    elif changed == "name":
+    elif "name" in changed:
         mention = f">x{hops - 1}"
         text = exchanged(text, [(here[mention], there[mention])])
     elif changed == "value":
@@ -176,7 +181,7 @@ def sites(evaluator: Any, hops: int, third: Int[Tensor, " prompt"]) -> dict[str,
     batch, names = evaluator.batch, evaluator.names
     at = torch.arange(batch.inputs.shape[1])
     asked, last = batch.place[:, 0, names.index("x0?")][:, None], batch.answer[:, None]
-    found = {"name": at == asked, "end": (at > asked) & (at <= last)}
+    found = {"name": at == asked, "end": (at > asked) & (at <= last), "question": (at >= asked) & (at <= last)}
     line = [names.index(role) for role in ("x0>", "x0=", "x1-1", ">x1", "x1.") if role in names]
     if hops == 1:
         return found
@@ -188,14 +193,16 @@ def sites(evaluator: Any, hops: int, third: Int[Tensor, " prompt"]) -> dict[str,
 
 @torch.no_grad()
 def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path) -> None:
-    """Measure all patches of one D and one order of lines; nothing is done if `path` exists."""
-    if path.exists():
+    """Measure the patches of one D and one order of lines that `path` does not have, and write them there."""
+    before = records.read(path, Addresses) if path.exists() else None
+    known = {(patch.tokens, patch.property) for patch in before.patches} if before else set()
+    if len(known) == len(PROPERTIES) * (3 if hops == 1 else 5):
         return
     asked = questions(model, hops, lines)
     sure, read = list[int](), 0
     while len(sure) < CHOSEN and read < asked.original.sequences:
         those = list(range(read, min(read + BATCH, asked.original.sequences)))
-        for evaluator in (asked.original, *asked.changed.values()):
+        for evaluator in (asked.original, *(asked.changed[each] for each in PLANNED)):
             part = evaluator.on(evaluator.batch[those])
             those = (
                 [number for number, loss in zip(those, part.own.tolist(), strict=True) if loss < SURE] if those else []
@@ -205,7 +212,7 @@ def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path)
         sure, read = [*sure, *those], read + BATCH
     sure = sure[:CHOSEN]
     evaluator = asked.original.on(asked.original.batch[sure])
-    changed = {each: other.batch[sure].inputs for each, other in asked.changed.items()}
+    changed = {each: edit.batch[sure].inputs for each, edit in asked.changed.items()}
     other_value, transformer = asked.other_value[sure], evaluator.transformer
     masks = sites(evaluator, hops, asked.third[sure])
     layers = evaluator.shape.layers
@@ -220,19 +227,23 @@ def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path)
     x = transformer.embed(evaluator.batch.inputs[None])
     edits = {each: transformer.embed(inputs[None]) for each, inputs in changed.items()}
     own = moved(transformer.run(x))
-    patches = list[Patch]()
+    patches = list(before.patches if before else ())
     for layer in range(layers):
         x, *those = (transformer.run(stream, start=layer, stop=layer + 1) for stream in (x, *edits.values()))
         edits = dict(zip(edits, those, strict=True))
         if layer % STRIDE == (layers - 1) % STRIDE:
             for tokens, mask in masks.items():
                 for each, stream in edits.items():
+                    if (tokens, each) in known:
+                        continue
                     patched = torch.where(mask[None, :, :, None], stream, x)
                     chance = measured(moved(transformer.run(patched, start=layer + 1)), seed=0)
                     patches.append(Patch(tokens, each, layer + 1, chance.mean, chance.interval))
             print(f"{time.strftime('%H:%M:%S')}  {hops} hops, {lines}: layer {layer + 1} of {layers}", flush=True)
-    own_mean = round(float(own.mean()), 6)
-    records.write(path, Addresses(name, layers, hops, lines, read, len(sure), own_mean, tuple(patches)))
+    found = Addresses(name, layers, hops, lines, read, len(sure), round(float(own.mean()), 6), tuple(patches))
+    if before is not None and replace(before, patches=()) != replace(found, patches=()):
+        raise hs.InputError(f"{path} is of other prompts or of another model; choose another folder")
+    records.write(path, found)
 
 
 def main() -> None:

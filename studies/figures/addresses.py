@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
     from studies.addresses import Addresses
 
-_TOKENS = {"line 1": "patched: line 1", "name": "patched: the name", "end": "patched: after the name"}
-_COLOURS = {"value": "C0", "place": "C1", "name": "C2"}
+_TOKENS = {
+    "line 1": "patched: line 1",
+    "name": "patched: the name",
+    "end": "patched: after the name",
+    "question": "patched: both",
+}
+_COLOURS = {"value": "C0", "place": "C1", "name": "C2", "place and name": "C3"}
 
 
 def addresses(found: Sequence[Addresses]) -> Figure:

@@ -80,7 +80,8 @@ def test_an_edit_changes_one_property_of_the_line_of_the_value() -> None:
 
     (name, place, value), other = found(prompt.prompt, asked), found(prompt.prompt, another)
     wanted: dict[Property, Any] = {"value": (name, place, other[2]), "place": (name, other[1], value)}
-    for changed, says in (wanted | {"name": (other[0], place, value)}).items():
+    wanted |= {"name": (other[0], place, value), "place and name": (*other[:2], value)}
+    for changed, says in wanted.items():
         new = edited(prompt, 2, 2, changed)
         assert (found(new.prompt, asked), new.answers[new.right].strip()) == (says, says[2])
 
