@@ -106,7 +106,7 @@ def exchanged(text: str, spans: Iterable[tuple[tuple[int, int], tuple[int, int]]
     return text
 
 
-def edited(prompt: hs.Prompt, hops: int, other: int, changed: Property) -> hs.Prompt:
+def edited(prompt: hs.prompts.Prompt, hops: int, other: int, changed: Property) -> hs.prompts.Prompt:
     """Return a prompt in which one property of the value line changes places with that of the `other` chain."""
     here, there = prompt.roles, prompt.other_chains[other]
     pairs = {role: (here[role], there[role]) for role in (f"x{hops - 1}>", f">x{hops}")}
@@ -124,13 +124,13 @@ def edited(prompt: hs.Prompt, hops: int, other: int, changed: Property) -> hs.Pr
     return replace(prompt, prompt=text, right=right)
 
 
-def value_of(prompt: hs.Prompt, hops: int, other: int) -> int:
+def value_of(prompt: hs.prompts.Prompt, hops: int, other: int) -> int:
     """Return the index of the other chain's value among the answers."""
     start, end = prompt.other_chains[other][f">x{hops}"]
     return [answer.strip() for answer in prompt.answers].index(prompt.prompt[start:end].strip())
 
 
-def choose(prompt: hs.Prompt, hops: int, lines: Lines) -> tuple[int, int] | None:
+def choose(prompt: hs.prompts.Prompt, hops: int, lines: Lines) -> tuple[int, int] | None:
     """Return the numbers of the other chain and of a third one; None if the prompt has not this order of lines."""
     if lines == "published":
         return 0, 1
@@ -161,7 +161,7 @@ def questions(model: hs.LanguageModel, hops: int, lines: Lines) -> Asked:
     fit = [(prompt, found) for prompt in task.prompts if (found := choose(prompt, hops, lines)) is not None]
     prompts, chains = [prompt for prompt, _ in fit], [found for _, found in fit]
 
-    def evaluator(some: Sequence[hs.Prompt]) -> Any:
+    def evaluator(some: Sequence[hs.prompts.Prompt]) -> Any:
         return model.evaluator(replace(task, prompts=tuple(some)), DRAWN)
 
     changed = {

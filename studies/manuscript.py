@@ -20,6 +20,7 @@ from typing import Any
 import jinja2
 
 import hopscope as hs
+from studies.addresses import Addresses
 from studies.catalogue import STUDIES
 from studies.knockouts import Knockouts
 from studies.line_order import Order
@@ -284,7 +285,21 @@ def _two_lines(root: Path) -> Record:
         "seen_last": _loss(last.loss, last.loss_interval),
         "seen_first_without": _loss(first.without_joins, first.without_joins_interval),
         "right_last": f"{last.accuracy:.0%}",
+        **_passed_on(root),
     }
+
+
+def _passed_on(root: Path) -> Record:
+    """Return the probability of the other value if the last tokens take a property of a line from another prompt."""
+
+    def end(changed: str, lines: str = "published", layer: int = 20) -> str:
+        every = records.read(root / f"results/pretrained/addresses/2-hops-{lines}.json", Addresses).patches
+        cut = next(cut for cut in every if (cut.tokens, cut.property, cut.layer) == ("end", changed, layer))
+        return _loss(cut.moved, cut.interval)
+
+    found = {"both": end("place and name"), "place": end("place"), "name": end("name"), "value": end("value")}
+    found |= {f"last_{changed}": end(changed, "value-last") for changed in ("place", "name")}
+    return {f"passed_{name}": says for name, says in found.items()} | {"passed_value_late": end("value", layer=24)}
 
 
 def _loss(mean: float, interval: tuple[float, float]) -> str:

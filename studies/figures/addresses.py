@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _TOKENS = {
     "line 1": "patched: line 1",
-    "name": "patched: the name",
-    "end": "patched: after the name",
-    "question": "patched: both",
+    "name": "the name asked for",
+    "end": "the tokens after it",
+    "question": "both: the question",
 }
 _COLOURS = {"value": "C0", "place": "C1", "name": "C2", "place and name": "C3"}
 
@@ -27,9 +27,7 @@ def addresses(found: Sequence[Addresses]) -> Figure:
         figure = new_figure(PAGE, 0.6 + 1.55 * len(found))
         panels = figure.subplots(len(found), len(_TOKENS), squeeze=False, sharex=True, sharey=True)
         for row, each in zip(panels, found, strict=True):
-            for axes, (tokens, title) in zip(row, _TOKENS.items(), strict=True):
-                if axes in panels[0]:
-                    axes.set_title(title, loc="left")
+            for axes, tokens in zip(row, _TOKENS, strict=True):
                 for name, colour in _COLOURS.items():
                     for site, style in ((tokens, "-"), (f"another {tokens}", ":")):
                         points = [patch for patch in each.patches if (patch.tokens, patch.property) == (site, name)]
@@ -40,10 +38,17 @@ def addresses(found: Sequence[Addresses]) -> Figure:
                         low, high = zip(*(patch.interval for patch in points), strict=True)
                         axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
                 if not axes.lines:
-                    axes.text(0.5, 0.5, "no such line", ha="center", va="center", color=INK, transform=axes.transAxes)
+                    axes.text(
+                        0.5, 0.1, "(one line only)", ha="center", color=INK, transform=axes.transAxes, fontsize=6.5
+                    )
             hops = "1 hop" if each.hops == 1 else f"{each.hops} hops"
             row[0].set_ylabel(f"{hops}, {each.lines}\nP(other chain's value)", fontsize=6.5)
-        panels[0][1].legend(title="taken from a prompt with another", loc="center left", fontsize=6, title_fontsize=6)
+        for axes, title in zip(panels[0], _TOKENS.values(), strict=True):
+            axes.set_title(title, loc="left", fontsize=8)
+        lines, names = panels[0][1].get_legend_handles_labels()
+        panels[0][0].legend(
+            lines, names, title="taken from a prompt\nwith another ...", fontsize=6.5, title_fontsize=6.5
+        )
         for axes in panels[-1]:
             axes.set_xlabel("after layer")
     return figure
