@@ -35,6 +35,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,6 +59,10 @@ STRIDE = 2
 Property = Literal["value", "place", "name", "place and name"]
 PROPERTIES: tuple[Property, ...] = ("value", "place", "name", "place and name")
 PLANNED = PROPERTIES[:3]
+
+TOKENS = "name", "end", "question"
+LINE_TOKENS = "line 1", "another line 1"
+"""The groups of tokens that are patched; those of a line 1 only if there is one."""
 
 Lines = Literal["published", "value last"]
 
@@ -131,7 +136,7 @@ def value_of(prompt: hs.prompts.Prompt, hops: int, other: int) -> int:
 
 
 def choose(prompt: hs.prompts.Prompt, hops: int, lines: Lines) -> tuple[int, int] | None:
-    """Return the numbers of the other chain and of a third one; None if the prompt has not this order of lines."""
+    """Return the numbers of the other chain and of a third one; None if its lines are in another order."""
     if lines == "published":
         return 0, 1
 
@@ -181,14 +186,27 @@ def sites(evaluator: Any, hops: int, third: Int[Tensor, " prompt"]) -> dict[str,
     batch, names = evaluator.batch, evaluator.names
     at = torch.arange(batch.inputs.shape[1])
     asked, last = batch.place[:, 0, names.index("x0?")][:, None], batch.answer[:, None]
-    found = {"name": at == asked, "end": (at > asked) & (at <= last), "question": (at >= asked) & (at <= last)}
+    found = dict(zip(TOKENS, (at == asked, (at > asked) & (at <= last), (at >= asked) & (at <= last)), strict=True))
     line = [names.index(role) for role in ("x0>", "x0=", "x1-1", ">x1", "x1.") if role in names]
     if hops == 1:
         return found
-    for name, chains in (("line 1", torch.zeros_like(third)), ("another line 1", 1 + third)):
+    for name, chains in zip(LINE_TOKENS, (torch.zeros_like(third), 1 + third), strict=True):
         places = batch.place[torch.arange(len(third)), chains][:, line]
         found[name] = (at == places[..., None]).any(dim=1)
     return found
+
+
+def sure_prompts(asked: Asked) -> tuple[list[int], int]:
+    """Return the numbers of the chosen prompts, and how many were read to find them."""
+    sure, read = list[int](), 0
+    while len(sure) < CHOSEN and read < asked.original.sequences:
+        left = list(range(read, min(read + BATCH, asked.original.sequences)))
+        for evaluator in (asked.original, *(asked.changed[each] for each in PLANNED)):
+            if left:
+                losses = evaluator.on(evaluator.batch[left]).own.tolist()
+                left = [number for number, loss in zip(left, losses, strict=True) if loss < SURE]
+        sure, read = [*sure, *left], read + BATCH
+    return sure[:CHOSEN], read
 
 
 @torch.no_grad()
@@ -196,21 +214,10 @@ def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path)
     """Measure the patches of one D and one order of lines that `path` does not have, and write them there."""
     before = records.read(path, Addresses) if path.exists() else None
     known = {(patch.tokens, patch.property) for patch in before.patches} if before else set()
-    if len(known) == len(PROPERTIES) * (3 if hops == 1 else 5):
+    if known.issuperset(product(TOKENS if hops == 1 else TOKENS + LINE_TOKENS, PROPERTIES)):
         return
     asked = questions(model, hops, lines)
-    sure, read = list[int](), 0
-    while len(sure) < CHOSEN and read < asked.original.sequences:
-        those = list(range(read, min(read + BATCH, asked.original.sequences)))
-        for evaluator in (asked.original, *(asked.changed[each] for each in PLANNED)):
-            part = evaluator.on(evaluator.batch[those])
-            those = (
-                [number for number, loss in zip(those, part.own.tolist(), strict=True) if loss < SURE] if those else []
-            )
-            if not those:
-                break
-        sure, read = [*sure, *those], read + BATCH
-    sure = sure[:CHOSEN]
+    sure, read = sure_prompts(asked)
     evaluator = asked.original.on(asked.original.batch[sure])
     changed = {each: edit.batch[sure].inputs for each, edit in asked.changed.items()}
     other_value, transformer = asked.other_value[sure], evaluator.transformer
@@ -239,7 +246,10 @@ def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path)
                     patched = torch.where(mask[None, :, :, None], stream, x)
                     chance = measured(moved(transformer.run(patched, start=layer + 1)), seed=0)
                     patches.append(Patch(tokens, each, layer + 1, chance.mean, chance.interval))
-            print(f"{time.strftime('%H:%M:%S')}  {hops} hops, {lines}: layer {layer + 1} of {layers}", flush=True)
+            print(
+                f"{time.strftime('%H:%M:%S')}  {records.counted(hops, 'hop')}, {lines}: layer {layer + 1} of {layers}",
+                flush=True,
+            )
     found = Addresses(name, layers, hops, lines, read, len(sure), round(float(own.mean()), 6), tuple(patches))
     if before is not None and replace(before, patches=()) != replace(found, patches=()):
         raise hs.InputError(f"{path} is of other prompts or of another model; choose another folder")

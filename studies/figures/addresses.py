@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.plot import INK, PAGE, house, new_figure
+from studies.tools.records import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,8 +42,7 @@ def addresses(found: Sequence[Addresses]) -> Figure:
                     axes.text(
                         0.5, 0.1, "(one line only)", ha="center", color=INK, transform=axes.transAxes, fontsize=6.5
                     )
-            hops = "1 hop" if each.hops == 1 else f"{each.hops} hops"
-            row[0].set_ylabel(f"{hops}, {each.lines}\nP(other chain's value)", fontsize=6.5)
+            row[0].set_ylabel(f"{counted(each.hops, 'hop')}, {each.lines}\nP(other chain's value)", fontsize=6.5)
         for axes, title in zip(panels[0], _TOKENS.values(), strict=True):
             axes.set_title(title, loc="left", fontsize=8)
         lines, names = panels[0][1].get_legend_handles_labels()

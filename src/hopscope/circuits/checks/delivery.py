@@ -30,9 +30,8 @@ def check_delivery(evidence: Evidence) -> Check:
 def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, needed: int | None = 0, idle: int = 0) -> Check:
     """Pass if information flow, along only the paths that matter, carries the last symbol to the query.
 
-    `flow` is None if the task has no theory. `carried` is the information that must reach the answer. `needed` is the
-    smallest number of layers that can solve the task under Assumptions 1 and 2, or None; `layers` counts the layers
-    with a path that matters, and `idle` the paths that do not matter.
+    `flow` is None if the task has no theory, and `carried` is what must reach the answer. `layers` have a path that
+    matters, where `needed` (None: no number) would do under Assumptions 1 and 2; `idle` paths do not matter.
     """
     if flow is None:
         return Check("delivery", "not asked", "the task has no theory of what must flow where")

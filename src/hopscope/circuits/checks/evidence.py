@@ -68,7 +68,9 @@ class Evidence:
         imposed: the circuit with its patterns imposed: the ablation of every row of the model.
         max_loss: the loss threshold; losses are compared with it unless another limit is named.
         seed: the seed of the fresh sequences and random draws, which no search sees.
+        proof: the numbers of sequences and random draws.
         patterns: whether the circuit is judged with the model's own patterns in its active rows, or with imposed ones.
+        groups: the groups of redundant paths of the circuit.
     """
 
     def __init__(
