@@ -24,13 +24,7 @@ from hopscope.problem.paths import HeadRow
 BATCH = some_batch(PROBLEM, 4)
 WHERE = coordinates(BATCH, causal=True)
 LENGTH = PROBLEM.sequence_length
-DEPENDING = (
-    AblationKind.KNOCK_OUT,
-    AblationKind.RESAMPLE,
-    AblationKind.POSITIONAL,
-    AblationKind.ALIKE,
-    AblationKind.MOVED,
-)
+DEPENDING = tuple(AblationKind[kind] for kind in ("KNOCK_OUT", "RESAMPLE", "POSITIONAL", "ALIKE", "MOVED"))
 """What the model's own patterns show."""
 
 needs_compiler = pytest.mark.skipif(

@@ -18,13 +18,12 @@ from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
 from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import run_search
 from hopscope.cli import program
 from hopscope.errors import InputError
-from hopscope.language.find_text import Named, search_text_circuit
+from hopscope.language.find_text import Named, search_text_circuit, settings_for
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.text_batch import TextTask, text, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
@@ -159,9 +158,8 @@ def test_unknown_tokens_are_refused(tmp_path: Path) -> None:
 
 def test_a_guessing_model_has_no_circuit() -> None:
     untrained = HookedDecoder(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
-    circuit = run_search(
-        search_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), SearchRecord("quick", 0, 0.95))
-    )
+    wanted = settings_for(TASK, "fp32", "quick", None, 0, None)
+    circuit = run_search(search_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), wanted))
     assert not circuit.found
     assert not circuit.certified
     assert "does not solve the problem" in circuit.checks["sufficiency"].says

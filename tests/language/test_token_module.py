@@ -6,6 +6,7 @@ import random
 import string
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,3 +228,14 @@ def test_a_module_of_tokens_answers_as_it_does_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Small, "embed", lambda self, tokens: self.token(tokens).cumsum(1))
     with pytest.raises(InputError, match="positions affect each other outside the patterns"):
         opened(Small(), task)
+
+
+def test_edited_prompts_of_the_same_name_are_searched_again(tmp_path: Path) -> None:
+    drawn = induction_prompts(random.Random(1))
+    first, edited = (hs.PromptTask("own", tuple(next(drawn) for _ in range(16))) for _ in range(2))
+    model = opened(Small().requires_grad_(False), first)
+    once = model.find_circuit(first, effort="quick", out=tmp_path)
+    assert model.find_circuit(first, effort="quick", out=tmp_path) == once
+    again = model.find_circuit(edited, effort="quick", out=tmp_path)
+    assert again.losses != once.losses
+    assert again == model.find_circuit(edited, effort="quick", out=tmp_path)

@@ -78,6 +78,7 @@ class SearchRecord:
         removed: the rows that the search switched off, in the order of their removal.
         proof: the numbers of sequences and random draws that the checks and the card were measured with.
         precision: the precision of a language model's weights during the search and the checks.
+        prompts: the hash of the prompts of a task of your own; empty for any other task.
     """
 
     effort: Effort | SearchBudget | None = None
@@ -87,6 +88,7 @@ class SearchRecord:
     removed: tuple[HeadRow, ...] = ()
     proof: CertificateConfig | None = None
     precision: Precision = "fp32"
+    prompts: str = ""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,8 @@ def find_stored(
         InputError: the record or the interrupted search is damaged or belongs to another run, or the record is a
             certified circuit with other settings.
     """
-    settings = {name: plain(getattr(wanted, name)) for name in ("effort", "seed", "faithfulness", "proof", "precision")}
+    names = ("effort", "seed", "faithfulness", "proof", "precision", "prompts")
+    settings = {name: plain(getattr(wanted, name)) for name in names}
     settings |= {"model": model} | ({} if max_loss is None else {"max_loss": max_loss})
     file = path.with_name(f".{path.stem}-search.json")
     if path.exists() and not overwrite:

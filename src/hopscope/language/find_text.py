@@ -13,22 +13,22 @@ from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, own_pattern
 from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit, without_circuit
 from hopscope.circuits.resume import Search
-from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
+from hopscope.circuits.search.config import BUDGETS, Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
+from hopscope.kernels import Precision
 from hopscope.language.journal import Journal
 from hopscope.language.limits import check_memory
 from hopscope.language.text_batch import LanguageTask, TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator, TextModel
+from hopscope.problem.prompts import PromptTask
+from hopscope.records import content_hash, plain
 from hopscope.statistics import tidy, wilson
 
 _HIGHEST = 0.49
 """The highest loss threshold. A higher one would show nothing, since guessing among four has a loss of 0.75."""
 
-_QUESTIONS = 512
-"""The number of questions for the last decisions of a search."""
-
 _BUDGETS: dict[str, SearchBudget] = {
-    effort: replace(budget, sequences=128, confirming=_QUESTIONS, deciding=8192, most_rows=None)
+    effort: replace(budget, sequences=128, confirming=512, deciding=8192, most_rows=None)
     for effort, budget in BUDGETS.items()
 }
 """The search budget of each effort. It has more questions than the budget for vectors has sequences, since a question
@@ -46,24 +46,30 @@ Such tasks are prompts of your own, and questions as code or as text to continue
 _LARGE = 2_000_000_000
 """The number of bytes of weights above which a search in a pretrained model uses half as many prompts."""
 
-TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
+TEXT_PROOF = CertificateConfig(sequences=512, few=128)
 """The default numbers of questions and random draws for the checks and the card."""
 
 THRIFTY_PROOF = CertificateConfig(sequences=96, deciding=192, few=16, draws=40, halves=16, pairs=64)
 """The default numbers of prompts and random draws for pretrained models."""
 
 
-def proof_for(task: LanguageTask) -> CertificateConfig:
-    """Return the default numbers of prompts and random draws for the checks and the card."""
-    return THRIFTY_PROOF if task.thrifty else TEXT_PROOF
+def settings_for(
+    task: LanguageTask,
+    precision: Precision,
+    effort: Effort | None,
+    faithfulness: float | None,
+    seed: int,
+    proof: CertificateConfig | None,
+) -> SearchRecord:
+    """Return the settings of a search, with defaults that suit the task in place of None.
 
-
-def faithfulness_for(task: LanguageTask) -> float:
-    """Return the default faithfulness: the share of the gap between guessing and the model that a circuit must close.
-
-    It is lower for pretrained models. They are rarely sure of an answer, so few prompts do not show small differences.
+    The default faithfulness is lower for pretrained models. They are rarely sure of an answer, so few prompts do not
+    show small differences.
     """
-    return 0.8 if task.thrifty else 0.95
+    share = (0.8 if task.thrifty else 0.95) if faithfulness is None else faithfulness
+    prompts = content_hash(plain(task.prompts)) if isinstance(task, PromptTask) else ""
+    proof = proof or (THRIFTY_PROOF if task.thrifty else TEXT_PROOF)
+    return SearchRecord(effort, seed, share, proof=proof, precision=precision, prompts=prompts)
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,8 @@ def search_text_circuit(
         InputError: roles or answers share a token, a value is out of range, the model lacks a path of the circuit, or
             there is too little free memory for the search.
     """
-    seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof or proof_for(task)
+    seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof
+    assert proof is not None
     budgets = _budgets(task, model)
     check_seed(seed)
     if not isinstance(faithfulness, float) or not 0 < faithfulness < 1:
@@ -118,7 +125,7 @@ def search_text_circuit(
         found = yield from search_circuit(evaluator, config, origin, proof, appendix_e=False)
     else:
         found = yield from check_custom_circuit(evaluator, circuit, max_loss, seed, origin, proof)
-    search = replace(found.search, effort=wanted.effort, faithfulness=faithfulness, precision=wanted.precision)
+    search = replace(wanted, orders_ending_here=found.search.orders_ending_here, removed=found.search.removed)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(found, search=search, text=replace(answers, scores=_scores(fresh, found)))
 
@@ -137,9 +144,8 @@ def _asked(evaluator: TextEvaluator, task: LanguageTask, name: str) -> Asked:
     """Return what the model was asked, with its scores and the lower end of the interval of its accuracy."""
     count, full = evaluator.sequences, evaluator.scores({})
     lowest, _ = wilson(round(full.accuracy * count), count)
-    changed = task.extensions.changed() if isinstance(task, TextTask) else {}
-    formulation = task.formulation if isinstance(task, TextTask) else task.name
-    return Asked(name, formulation, tidy(task.floor), tidy(lowest), changed, {"full": full})
+    asked, changed = (task.formulation, task.extensions.changed()) if isinstance(task, TextTask) else (task.name, {})
+    return Asked(name, asked, tidy(task.floor), tidy(lowest), changed, {"full": full})
 
 
 def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
@@ -166,7 +172,4 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     candidates: dict[str, Interventions] = {"full": {}, "nothing": dict.fromkeys(evaluator.rows, UNIFORM)}
     if circuit.found:
         candidates |= alone(evaluator, circuit)
-    return {
-        name: Scores(*map(tidy, asdict(evaluator.scores(interventions)).values()))
-        for name, interventions in candidates.items()
-    }
+    return {name: Scores(*map(tidy, asdict(evaluator.scores(these)).values())) for name, these in candidates.items()}

@@ -12,14 +12,13 @@ from torch import nn
 from hopscope.checks import check_choice, check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import find_stored
 from hopscope.display import reporting, stages_display
 from hopscope.kernels import DTYPES, Precision
-from hopscope.language.find_text import Named, faithfulness_for, proof_for, search_text_circuit
+from hopscope.language.find_text import Named, search_text_circuit, settings_for
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.journal import Journal
 from hopscope.language.limits import check_words
@@ -153,11 +152,7 @@ class LanguageModel:
             InputError: the task, the tokenizer or a value cannot be used, the record is damaged, or the record is a
                 certified circuit of another model or search.
         """
-        share = faithfulness_for(task) if faithfulness is None else faithfulness
-        wanted = SearchRecord(
-            effort or "thorough", seed or 0, share, proof=proof or proof_for(task), precision=self.precision
-        )
-
+        wanted = settings_for(task, self.precision, effort or "thorough", faithfulness, seed or 0, proof)
         stored, version = self.path is not None or out is not None, content_hash([self.named.content, self.precision])
         path = text_circuit_path(self.path or Path(), task, out)
         kept = path.with_name(f".{path.stem}-losses-{version[:8]}.jsonl")
@@ -218,8 +213,7 @@ class LanguageModel:
         Raises:
             InputError: the model lacks a path, or the task, the tokenizer or a value cannot be used.
         """
-        share = faithfulness_for(task) if faithfulness is None else faithfulness
-        wanted = SearchRecord(None, seed, share, proof=proof or proof_for(task), precision=self.precision)
+        wanted = settings_for(task, self.precision, None, faithfulness, seed, proof)
         search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
         with reporting(progress, stages_display()) as report:
             return run_search(search, self._counted(report))
