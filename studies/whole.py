@@ -1,8 +1,8 @@
 """Do models get a certified circuit if no head is pruned?
 
 The laptop's recipe prunes heads that a model can do without once it has learned its last hop. In this study,
-`prune_every` is None, and nothing else is changed. Ten seeds are trained on three hops as one run, with four layers of
-16 heads. The quick search looks for the circuit of every model whose loss is below the threshold. A search that is left
+`prune_every` is None, and nothing else is changed. Twenty seeds are trained on three hops, with four layers of 16
+heads. The quick search looks for the circuit of every model whose loss is below the threshold. A search that is left
 with more than 64 rows is given up; its model has no card and no checks, and counts as not certified. The study reports
 how many models are certified. For the other circuits, it reports the faithfulness with own patterns and uniform other
 rows, and how many of the six checks pass.
@@ -30,16 +30,16 @@ from studies.tools.work import Work
 
 @dataclass(frozen=True)
 class WholeStudy:
-    """The run to train, and how circuits are searched for."""
+    """The runs to train, and how circuits are searched for."""
 
-    setup: hs.Setup
+    setups: tuple[hs.Setup, ...]
     search: Search = field(default_factory=Search)
 
     @classmethod
     def of(cls, recipe: hs.Recipe) -> WholeStudy:
         """Return the study of a recipe."""
-        seeds = tuple(range(1000, 1010))
-        return cls(hs.Setup("whole", hs.RetrievalProblem(hops=3), replace(recipe, prune_every=None), seeds))
+        problem, recipe = hs.RetrievalProblem(hops=3), replace(recipe, prune_every=None)
+        return cls(tuple(hs.Setup(f"whole-{seed}", problem, recipe, (seed,)) for seed in range(1000, 1020)))
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,16 @@ class WholeResult:
 
 
 def run(study: WholeStudy, folder: Path, work: Work) -> WholeResult:
-    """Train the run if it is missing, and find the circuit of every model, which is stored in the run folder."""
-    work.train([study.setup], folder / "runs")
+    """Train the runs that are missing, and find the circuit of every model, which is stored in its run folder."""
+    work.train(study.setups, folder / "runs")
     models = []
-    for trained in finished([study.setup], folder / "runs").values():
-        for number, ended in enumerate(trained.result.models):
-            if ended.diverged:
-                models.append(WholeModel(ended.seed, None))
-            elif not work.judge_only or (trained.path / f"circuit{f'-{number}' * (number > 0)}.json").exists():
-                found = trained[number].find_circuit(
-                    effort=study.search.budget, proof=study.search.proof, progress=False
-                )
-                models.append(WholeModel.of(found))
+    for trained in finished(study.setups, folder / "runs").values():
+        (ended,) = trained.result.models
+        if ended.diverged:
+            models.append(WholeModel(ended.seed, None))
+        elif not work.judge_only or (trained.path / "circuit.json").exists():
+            found = trained[0].find_circuit(effort=study.search.budget, proof=study.search.proof, progress=False)
+            models.append(WholeModel.of(found))
     return WholeResult(tuple(models))
 
 
@@ -121,6 +119,6 @@ def table(result: WholeResult) -> str:
 
 STUDY = Study(
     "whole", "Do models get a certified circuit if no head is pruned?", WholeResult, WholeStudy.of,
-    lambda recipe: WholeStudy(hs.Setup("whole", hs.RetrievalProblem(hops=1), recipe, (0,)), HASTY),
+    lambda recipe: WholeStudy((hs.Setup("whole", hs.RetrievalProblem(hops=1), recipe, (0,)),), HASTY),
     run, judge, table, recipe=hs.recipes.LAPTOP,
 )  # fmt: skip
