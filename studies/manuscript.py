@@ -62,7 +62,7 @@ def theory() -> Record:
         depths, order = hs.theory.depths(each), ",".join(map(str, hs.theory.best_order(each)))
         best = hs.theory.min_layers(hs.RetrievalProblem(hops=each, order=order))
         rows.append([each, depths.theorem_1, depths.no_mask, best, depths.causal, depths.causal_head_a_row])
-    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, one head per row"]
+    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, one head per place"]
     return {"table": table(head, rows), "paths": hs.theory.minimum_paths(3)}
 
 
@@ -77,9 +77,12 @@ def depth(root: Path) -> Record:
         + [learned([by_place[hops, more]]) if (hops, more) in by_place else "-" for more in (-1, 0, 1)]
         for hops in range(1, 9)
     ]
+    early = [by_place[hops, -1] for hops in range(3, 8)]
+    may = sum(each.learned_what_they_may for each in early)
     return {
         "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
-        "one_less": learned([by_place[hops, -1] for hops in range(3, 8)]),
+        "one_less": learned(early),
+        "went_on": share(sum(map(len, (each.steps(each.last) for each in early))), may),
         "five_hops": share(sum(map(_learned_early, shallow)), len(shallow)),
         "table": table(["D", "exact depth in layers", "with one less", "at exact depth", "with one more"], rows),
     }
@@ -97,6 +100,8 @@ def places(root: Path) -> Record:
     shallow = {(each.problem.chains, each.heads): each for each in found.shallow}
     chains, heads = (sorted({shape[place] for shape in shallow}) for place in (0, 1))
     grid = [[f"{number} chains", *(learned([shallow[number, each]]) for each in heads)] for number in chains]
+    escape = study(root, "escape")
+    few = [test for test in escape.places if test.model.startswith("2-hops-2-chains-2-layers") and test.learned(2)]
     tested = [test for number in chains for test in found.of(shallow[number, 16])]
     return {
         "table": table(["heads per layer", *heads], grid),
@@ -104,7 +109,8 @@ def places(root: Path) -> Record:
         "of": len(tested),
         "three_in_two": learned([rows["3-hops-2-layers"]]),
         "four_in_three": learned([rows["4-hops-3-layers"]]),
-        **{f"with_{each.problem.chains}": learned([each]) for each in study(root, "escape").shallow if each.last == 2},
+        **{f"with_{each.problem.chains}": learned([each]) for each in escape.shallow if each.last == 2},
+        "found": f"{sum(test.is_position_based(2) for test in few)} of {len(few)}",
     }
 
 
@@ -128,6 +134,7 @@ def curriculum(root: Path) -> Record:
             sum(each.learned_any(each.hops) for each in rest), sum(len(each.seeds) for each in rest)
         ),
         "bridged": learned([by_name["3-hops/x1-x3"]]),
+        "bridged_four": learned([by_name["4-hops/x1-x3-x4"]]),
         "two_missed": learned([by_name["4-hops/x1-x4"]]),
         "seeds": len(conditions[0].seeds),
         "mixed": learned([by_name["3-hops/mixture-1-2-3"]]),
@@ -157,6 +164,7 @@ def circuits(root: Path) -> Record:
         "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
         "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),
         "false_trained": share(sum(each.passed for each in trained), sum(each.n for each in trained)),
+        "certified": share(sum("own" in each.certified for each in models), len(models)),
         "whole": share(sum(each.certified for each in whole), len(whole)),
         "given_up": sum(not each.paths for each in whole),
         "gained": pairs.count((True, False)),
@@ -176,8 +184,12 @@ def paper(root: Path) -> Record:
     hard = [each for each in models if not each["curriculum"]]
     learned_all = sum(all(loss < 0.5 for loss in each["partial_losses"]) for each in deep)
     between = sum(0.1 < loss < 0.74 for each in models if each["curriculum"] for loss in each["partial_losses"])
+    fewest = hs.Circuit.load(root / "results/paper/transformers/a-seed-7/circuit.json").imposed
+    assert fewest is not None
+    assert fewest.own is not None
     return {
         "table": table(["claim", "what it says", "as the paper did it", "in general"], rows),
+        "three_paths_own": f"{fewest.own.mean:.2f}",
         "claims": len(claims),
         "models": len(models),
         "deep_all": share(learned_all, len(deep)),
@@ -222,6 +234,8 @@ def language(root: Path) -> Record:
         "block_first": likeliest("question's block first"),
         "solved": likeliest("4 solved questions"),
         "early": share(len(early), len(several)),
+        "early_models": len({(each.condition, each.seed) for each in several}),
+        "early_certified": sum(each.certified for each in several),
         "three_hops": share(sum(each.answers for each in three), len(three)),
         **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
         **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
@@ -242,6 +256,9 @@ def _one_hop(circuit: hs.Circuit) -> Record:
         "rows": f"{card.size.active} of {card.size.rows:,} rows",
         "reading": str(len({each.path.layer for each in circuit.paths if names[each.path.key] == ">x1"})),
         "faithful": f"{card.own.uniform:.0%}",
+        "faithful_mean": f"{card.own.mean:.0%}",
+        "faithful_resample": f"{max(card.own.resample, 0):.0%}",
+        "untrained": f"{best.untrained or 0:.0%}",
         "right": f"{text.scores['own'].accuracy:.0%}",
         "checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
         "damage": f"{card.completeness.whole:.0%}",
@@ -262,7 +279,13 @@ def _binding(circuit: hs.Circuit) -> Record:
     path = max(circuit.paths, key=lambda path: path.without.mean)
     layer, _, query, key = path.path.names(circuit.roles)
     assert (query, key) == ("x0=", "x0>"), "the manuscript says that this path is from a line's sign to its name"
-    return {"bound_in": f"{layer} of {circuit.layers}", "unbound": f"{path.without.mean:.2f}"}
+    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
+    return {
+        "bound_in": f"{layer} of {circuit.layers}",
+        "unbound": f"{path.without.mean:.2f}",
+        "bound_paths": len(circuit.paths),
+        "bound_checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
+    }
 
 
 def _two_lines(root: Path) -> Record:
@@ -272,7 +295,7 @@ def _two_lines(root: Path) -> Record:
     for group in ("binds 1", "binds 2", "joins 1", "reads 1", "reads 2", "ends 2"):
         every, *windows = (cut for cut in found.knockouts if cut.group == group)
         most = max(windows, key=lambda cut: cut.loss)
-        inside = f"; {most.loss:.2f} without layers {most.first} to {most.last}" if most.loss > 0.1 else ""
+        inside = f"; {most.loss:.2f} if only from layers {most.first} to {most.last}" if most.loss > 0.1 else ""
         alone[group.replace(" ", "_")] = _loss(every.loss, every.interval) + inside
     control = next(cut for cut in found.knockouts if cut.group == "ends 2, another chain")
     (foretold,) = records.read(root / "results/pretrained/line-order/foretold.json", list[Order])
@@ -291,15 +314,19 @@ def _two_lines(root: Path) -> Record:
 
 def _passed_on(root: Path) -> Record:
     """Return the probability of the other value if the last tokens take a property of a line from another prompt."""
+    published, last = (
+        records.read(root / f"results/pretrained/addresses/2-hops-{lines}.json", Addresses)
+        for lines in ("published", "value-last")
+    )
 
-    def end(changed: str, lines: str = "published", layer: int = 20) -> str:
-        every = records.read(root / f"results/pretrained/addresses/2-hops-{lines}.json", Addresses).patches
-        cut = next(cut for cut in every if (cut.tokens, cut.property, cut.layer) == ("end", changed, layer))
+    def end(changed: str, found: Addresses = published, layer: int = 20) -> str:
+        cut = next(cut for cut in found.patches if (cut.tokens, cut.property, cut.layer) == ("end", changed, layer))
         return _loss(cut.moved, cut.interval)
 
-    found = {"both": end("place and name"), "place": end("place"), "name": end("name"), "value": end("value")}
-    found |= {f"last_{changed}": end(changed, "value-last") for changed in ("place", "name")}
-    return {f"passed_{name}": says for name, says in found.items()} | {"passed_value_late": end("value", layer=24)}
+    shown = {"both": end("place and name"), "place": end("place"), "name": end("name"), "value": end("value")}
+    shown |= {f"last_{changed}": end(changed, last) for changed in ("place", "name")}
+    shown |= {"value_late": end("value", layer=24), "last_without": f"{last.own:.2f}", "n": str(published.chosen)}
+    return {f"passed_{name}": says for name, says in shown.items()}
 
 
 def _loss(mean: float, interval: tuple[float, float]) -> str:
