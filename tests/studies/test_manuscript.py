@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import hopscope as hs
-from studies.manuscript import MANUSCRIPT, ROOT, TEMPLATE, share, written
+from studies.manuscript import MANUSCRIPT, ROOT, TEMPLATE, written
+from studies.tools.inference import share_in_words as share
 
 RECORDS = ("studies", "paper", "figure-4", "language-models", "pretrained", "own-model")
 

@@ -1,0 +1,336 @@
+"""The numbers of the manuscript, from `results/` and from the public interface, by section and name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import hopscope as hs
+from studies.addresses import Addresses
+from studies.catalogue import STUDIES
+from studies.knockouts import Knockouts
+from studies.line_order import Order
+from studies.tools import records
+from studies.tools.conditions import Condition
+from studies.tools.inference import share_in_words as share
+from studies.tools.records import counted
+from studies.tools.records import markdown_table as table
+
+EXISTS = {"C21"}
+"""Claims that one model is enough to show. The share of models is not given for them."""
+Record = dict[str, Any]
+
+
+def read(root: Path, name: str) -> Any:
+    """Return the record `name` under `results/`."""
+    return json.loads((root / "results" / name).read_text())
+
+
+def study(root: Path, name: str) -> Any:
+    """Return the result of a study, as the type that the study declares."""
+    return records.read(root / "results" / "studies" / name / f"{name}.json", STUDIES[name][0].result)
+
+
+def learned(conditions: Sequence[Condition], hop: int | None = None) -> str:
+    """Return the share of these conditions' runs that learned a hop, by default the last, with its 95% interval."""
+    times = [step for each in conditions for step in each.times(each.last if hop is None else hop)]
+    return share(sum(step is not None for step in times), len(times))
+
+
+def theory() -> Record:
+    """Return the minimum depths in every setting, by the public formulas."""
+    hops = [1, 2, 3, 4, 5, 6, 7, 8, 16, 64]
+    rows = []
+    for each in hops:
+        depths, order = hs.theory.depths(each), ",".join(map(str, hs.theory.best_order(each)))
+        best = hs.theory.min_layers(hs.RetrievalProblem(hops=each, order=order))
+        rows.append([each, depths.theorem_1, depths.no_mask, best, depths.causal, depths.causal_head_a_row])
+    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, one head per place"]
+    return {"table": table(head, rows), "paths": hs.theory.minimum_paths(3)}
+
+
+def depth(root: Path) -> Record:
+    """Return how many runs learned all hops below, at and above the exact depth, with a causal mask and eight heads."""
+    found = [each for each in study(root, "depth").conditions if each.name.startswith("causal/many-heads/")]
+    by_place = {(each.last, each.layers - each.needs(each.last)): each for each in found}
+    sweeps = [each for name in ("figure-4", "paper") for each in read(root, f"{name}/summary.json")["models"]]
+    shallow = [each for each in sweeps if each["curriculum"] and each["layers"] < hs.theory.depths(5).causal]
+    rows = [
+        [hops, hs.theory.depths(hops).causal]
+        + [learned([by_place[hops, more]]) if (hops, more) in by_place else "-" for more in (-1, 0, 1)]
+        for hops in range(1, 9)
+    ]
+    early = [by_place[hops, -1] for hops in range(3, 8)]
+    may = sum(each.learned_what_they_may for each in early)
+    return {
+        "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
+        "one_less": learned(early),
+        "went_on": share(sum(map(len, (each.steps(each.last) for each in early))), may),
+        "five_hops": share(sum(map(_learned_early, shallow)), len(shallow)),
+        "table": table(["D", "exact depth in layers", "with one less", "at exact depth", "with one more"], rows),
+    }
+
+
+def _learned_early(model: Record) -> bool:
+    """Return whether a model of Figure 4 learned a hop with fewer layers than the exact depth of this hop."""
+    hops = enumerate(model["partial_losses"], 1)
+    return any(loss < 0.5 and model["layers"] < hs.theory.depths(hop).causal for hop, loss in hops)
+
+
+def places(root: Path) -> Record:
+    """Return how many runs learned two hops in two layers by chains and heads, and more hops with one head per row."""
+    found, rows = study(root, "places"), {each.name: each for each in study(root, "rows").conditions}
+    shallow = {(each.problem.chains, each.heads): each for each in found.shallow}
+    chains, heads = (sorted({shape[place] for shape in shallow}) for place in (0, 1))
+    grid = [[f"{number} chains", *(learned([shallow[number, each]]) for each in heads)] for number in chains]
+    escape = study(root, "escape")
+    few = [test for test in escape.places if test.model.startswith("2-hops-2-chains-2-layers") and test.learned(2)]
+    tested = [test for number in chains for test in found.of(shallow[number, 16])]
+    return {
+        "table": table(["heads per layer", *heads], grid),
+        "position_based": sum(test.is_position_based(2) for test in tested),
+        "of": len(tested),
+        "three_in_two": learned([rows["3-hops-2-layers"]]),
+        "four_in_three": learned([rows["4-hops-3-layers"]]),
+        **{f"with_{each.problem.chains}": learned([each]) for each in escape.shallow if each.last == 2},
+        "found": f"{sum(test.is_position_based(2) for test in few)} of {len(few)}",
+    }
+
+
+def curriculum(root: Path) -> Record:
+    """Return how many seeds learned each hop, for each choice of the hops that training asks for."""
+    conditions = study(root, "curriculum").conditions
+    by_name = {each.name: each for each in conditions}
+    rows = [
+        [each.name, each.layers]
+        + [f"{len(each.steps(hop))} of {len(each.seeds)}" if hop in each.hops else "-" for hop in range(1, 5)]
+        for each in conditions
+        if not any(word in each.name for word in ("weight", "layers", "handed", "mixture"))
+    ]
+    unlike = ("weight", "10-times", "mixture")
+    fair = [each for each in conditions if not any(word in each.name for word in unlike)]
+    first, rest = ([each for each in fair if (1 in each.hops) is asked] for asked in (True, False))
+    return {
+        "table": table(["asked for", "layers", "x1", "x2", "x3", "x4"], rows),
+        "first_asked": learned(first, 1),
+        "first_missing": share(
+            sum(each.learned_any(each.hops) for each in rest), sum(len(each.seeds) for each in rest)
+        ),
+        "bridged": learned([by_name["3-hops/x1-x3"]]),
+        "bridged_four": learned([by_name["4-hops/x1-x3-x4"]]),
+        "two_missed": learned([by_name["4-hops/x1-x4"]]),
+        "seeds": len(conditions[0].seeds),
+        "mixed": learned([by_name["3-hops/mixture-1-2-3"]]),
+        "mixed_ends": learned([by_name["3-hops/mixture-1-3"]]),
+        "mixed_late": learned([by_name["3-hops/mixture-2-3"]]),
+    }
+
+
+def circuits(root: Path) -> Record:
+    """Return the plans of trained circuits by depth, how often false circuits pass, and results for whole models."""
+    models = [each for each in study(root, "census").models if each.paths]
+    rows = []
+    for layers in (3, 4, 6):
+        these = [each for each in models if each.layers == layers]
+        plans = [sum(each.strategy == plan for each in these) for plan in ("doubling", "line by line", "serial")]
+        size = int(median(len(each.paths) for each in these))
+        rows.append([layers, len(these), share(plans[0], len(these)), *plans[1:], size])
+    planted = study(root, "calibration")
+    true, false, trained = (
+        [each for each in planted.among(origin, "own") if (each.kind == "true") is wanted]
+        for origin, wanted in (("built", True), ("built", False), ("trained", False))
+    )
+    whole = study(root, "whole").models
+    pairs = [(bool(pruned.certified), bool(every.certified)) for pruned, every in study(root, "pruning").pairs]
+    return {
+        "table": table(["layers", "circuits", "doubling", "line by line", "serial", "median paths"], rows),
+        "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
+        "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),
+        "false_trained": share(sum(each.passed for each in trained), sum(each.n for each in trained)),
+        "certified": share(sum("own" in each.certified for each in models), len(models)),
+        "whole": share(sum(each.certified for each in whole), len(whole)),
+        "given_up": sum(not each.paths for each in whole),
+        "gained": pairs.count((True, False)),
+        "lost": pairs.count((False, True)),
+        "pairs": len(pairs),
+    }
+
+
+def paper(root: Path) -> Record:
+    """Return the paper's claims with their two verdicts, and the final losses of models of the paper's recipe."""
+    claims = read(root, "paper/claims.json")
+    asked = {each["id"]: each for each in read(root, "language-models/claims.json") if each["share"]}
+    claims = [asked.get(each["id"], each) for each in claims]  # C14, on language models
+    models = read(root, "paper/summary.json")["models"]
+    rows = [[each["id"], each["title"], each["as_the_paper"], _general(each)] for each in claims]
+    deep = [each for each in models if each["curriculum"] and each["layers"] >= 5]
+    hard = [each for each in models if not each["curriculum"]]
+    learned_all = sum(all(loss < 0.5 for loss in each["partial_losses"]) for each in deep)
+    between = sum(0.1 < loss < 0.74 for each in models if each["curriculum"] for loss in each["partial_losses"])
+    fewest = hs.Circuit.load(root / "results/paper/transformers/a-seed-7/circuit.json").imposed
+    assert fewest is not None
+    assert fewest.own is not None
+    return {
+        "table": table(["claim", "what it says", "as the paper did it", "in general"], rows),
+        "three_paths_own": f"{fewest.own.mean:.2f}",
+        "claims": len(claims),
+        "models": len(models),
+        "deep_all": share(learned_all, len(deep)),
+        "hard_fail": share(sum(each["loss"] > 0.7 for each in hard), len(hard)),
+        "between": between,
+        "losses": sum(len(each["partial_losses"]) for each in models if each["curriculum"]),
+    }
+
+
+def _general(claim: Record) -> str:
+    if not claim["share"] or claim["id"] in EXISTS:
+        return str(claim["in_general"])
+    return f"{claim['in_general']}, {share(*claim['share'])}"
+
+
+def language(root: Path) -> Record:
+    """Return results of pretrained models by form and D, of harder two-hop questions, and of our own text models."""
+    points = read(root, "language-models/summary.json")["points"]
+    exact = [each for each in points if each["mode"] == "exact" and each["formulation"] == "equations"]
+    models = list(dict.fromkeys(each["model"] for each in exact))
+    rows = []
+    for model in models:
+        for form in ("instruction", "code"):
+            these = {each["hops"]: each for each in exact if (each["model"], each["form"]) == (model, form)}
+            cells = [_accuracy(these[hops]) if hops in these else "-" for hops in range(1, 5)]
+            rows.append([model.split("-Instruct")[0], form, *cells])
+    harder = {(each["dress"], each["hops"]): each for each in read(root, "language-models/harder/summary.json")}
+    found = study(root, "text").found
+    several = [each for each in found if each.hops > 1 and each.paths]
+    early = [each for each in several if each.strategy in ("doubling", "line by line")]
+    three = [each for each in found if each.condition == "pruned-six-layers" and each.hops == 3]
+
+    def likeliest(dress: str, hops: int = 2) -> str:
+        each = harder[dress, hops]
+        return f"{each['likeliest']} of {each['n']} ({100 * each['low']:.0f}% to {100 * each['high']:.0f}%)"
+
+    return {
+        "table": table(["model", "form", *(f"{hops} hops" if hops > 1 else "1 hop" for hops in range(1, 5))], rows),
+        "plain": likeliest("as published"),
+        "eight_chains": likeliest("8 chains"),
+        "letter_between": f"{harder['8 chains', 2]['kinds']['letter of its own chain']:.2f}",
+        "block_first": likeliest("question's block first"),
+        "solved": likeliest("4 solved questions"),
+        "early": share(len(early), len(several)),
+        "early_models": len({(each.condition, each.seed) for each in several}),
+        "early_certified": sum(each.certified for each in several),
+        "three_hops": share(sum(each.answers for each in three), len(three)),
+        **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
+        **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
+        **_two_lines(root),
+        **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
+    }
+
+
+def _one_hop(circuit: hs.Circuit) -> Record:
+    """Return the numbers of a pretrained model's circuit for one hop, asked as code."""
+    card, text = circuit.card, circuit.text
+    assert card is not None
+    assert text is not None
+    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
+    best, names = card.baselines, circuit.roles
+    return {
+        "paths": len(circuit.paths),
+        "rows": f"{card.size.active} of {card.size.rows:,} rows",
+        "reading": str(len({each.path.layer for each in circuit.paths if names[each.path.key] == ">x1"})),
+        "faithful": f"{card.own.uniform:.0%}",
+        "faithful_mean": f"{card.own.mean:.0%}",
+        "faithful_resample": f"{max(card.own.resample, 0):.0%}",
+        "untrained": f"{best.untrained or 0:.0%}",
+        "right": f"{text.scores['own'].accuracy:.0%}",
+        "checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
+        "damage": f"{card.completeness.whole:.0%}",
+        "attribution": f"{best.attribution or 0:.0%}",
+        "random": f"{best.random or 0:.0%}, the best of {best.drawn}",
+    }
+
+
+def _own_circuit(circuit: hs.Circuit) -> Record:
+    """Return the size of the circuit of our own text model for three hops, and how many checks it passes."""
+    passed = sum(check.passed for check in circuit.checks.values())
+    paths, heads = counted(len(circuit.paths), "path"), counted(len(circuit.used_heads), "head")
+    return {"own_paths": f"{paths} in {heads}", "own_checks": f"{passed} of {len(circuit.checks)}"}
+
+
+def _binding(circuit: hs.Circuit) -> Record:
+    """Return where a line is bound to its name, by the costliest path of a circuit with roles for every line."""
+    path = max(circuit.paths, key=lambda path: path.without.mean)
+    layer, _, query, key = path.path.names(circuit.roles)
+    assert (query, key) == ("x0=", "x0>"), "the manuscript says that this path is from a line's sign to its name"
+    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
+    return {
+        "bound_in": f"{layer} of {circuit.layers}",
+        "unbound": f"{path.without.mean:.2f}",
+        "bound_paths": len(circuit.paths),
+        "bound_checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
+    }
+
+
+def _two_lines(root: Path) -> Record:
+    """Return what a pretrained model loses without groups of attention at two hops, and in other orders of lines."""
+    found = records.read(root / "results/pretrained/knockouts/2-hops.json", Knockouts)
+    alone: Record = {"sure": found.chosen, "sure_loss": f"{found.own:.2f}"}
+    for group in ("binds 1", "binds 2", "joins 1", "reads 1", "reads 2", "ends 2"):
+        every, *windows = (cut for cut in found.knockouts if cut.group == group)
+        most = max(windows, key=lambda cut: cut.loss)
+        inside = f"; {most.loss:.2f} if only from layers {most.first} to {most.last}" if most.loss > 0.1 else ""
+        alone[group.replace(" ", "_")] = _loss(every.loss, every.interval) + inside
+    control = next(cut for cut in found.knockouts if cut.group == "ends 2, another chain")
+    (foretold,) = records.read(root / "results/pretrained/line-order/foretold.json", list[Order])
+    first, last = records.read(root / "results/pretrained/line-order/seen.json", list[Order])
+    return alone | {
+        "control": _loss(control.loss, control.interval),
+        "foretold_first": _loss(foretold.loss, foretold.loss_interval),
+        "seen_first": _loss(first.loss, first.loss_interval),
+        "foretold_last": _loss(foretold.without_joins, foretold.without_joins_interval),
+        "seen_last": _loss(last.loss, last.loss_interval),
+        "seen_first_without": _loss(first.without_joins, first.without_joins_interval),
+        "right_last": f"{last.accuracy:.0%}",
+        **_passed_on(root),
+    }
+
+
+def _passed_on(root: Path) -> Record:
+    """Return the probability of the other value if the last tokens take a property of a line from another prompt."""
+    published, last = (
+        records.read(root / f"results/pretrained/addresses/2-hops-{lines}.json", Addresses)
+        for lines in ("published", "value-last")
+    )
+
+    def end(changed: str, found: Addresses = published, layer: int = 20) -> str:
+        cut = next(cut for cut in found.patches if (cut.tokens, cut.property, cut.layer) == ("end", changed, layer))
+        return _loss(cut.moved, cut.interval)
+
+    shown = {"both": end("place and name"), "place": end("place"), "name": end("name"), "value": end("value")}
+    shown |= {f"last_{changed}": end(changed, last) for changed in ("place", "name")}
+    shown |= {"value_late": end("value", layer=24), "last_without": f"{last.own:.2f}", "n": str(published.chosen)}
+    return {f"passed_{name}": says for name, says in shown.items()}
+
+
+def _loss(mean: float, interval: tuple[float, float]) -> str:
+    return f"{mean:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def _accuracy(point: Record) -> str:
+    return f"{point['accuracy']:.2f} ({point['low']:.2f} to {point['high']:.2f}; n = {point['n']})"
+
+
+def numbers(root: Path) -> Record:
+    """Return every number of the manuscript, by section and name."""
+    return {
+        "theory": theory(),
+        "depth": depth(root),
+        "places": places(root),
+        "curriculum": curriculum(root),
+        "circuits": circuits(root),
+        "paper": paper(root),
+        "language": language(root),
+    }
