@@ -235,7 +235,6 @@ def _one_hop(circuit: hs.Circuit) -> Record:
     card, text = circuit.card, circuit.text
     assert card is not None
     assert text is not None
-    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
     best, names = card.baselines, circuit.roles
     return {
         "paths": len(circuit.paths),
@@ -246,7 +245,7 @@ def _one_hop(circuit: hs.Circuit) -> Record:
         "faithful_resample": f"{max(card.own.resample, 0):.0%}",
         "untrained": f"{best.untrained or 0:.0%}",
         "right": f"{text.scores['own'].accuracy:.0%}",
-        "checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
+        "checks": _passed(circuit),
         "damage": f"{card.completeness.whole:.0%}",
         "attribution": f"{best.attribution or 0:.0%}",
         "random": f"{best.random or 0:.0%}, the best of {best.drawn}",
@@ -255,9 +254,14 @@ def _one_hop(circuit: hs.Circuit) -> Record:
 
 def _own_circuit(circuit: hs.Circuit) -> Record:
     """Return the size of the circuit of our own text model for three hops, and how many checks it passes."""
-    passed = sum(check.passed for check in circuit.checks.values())
     paths, heads = counted(len(circuit.paths), "path"), counted(len(circuit.used_heads), "head")
-    return {"own_paths": f"{paths} in {heads}", "own_checks": f"{passed} of {len(circuit.checks)}"}
+    return {"own_paths": f"{paths} in {heads}", "own_checks": _passed(circuit)}
+
+
+def _passed(circuit: hs.Circuit) -> str:
+    """Return how many of the checks that were asked a circuit passes."""
+    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
+    return f"{sum(check.passed for check in asked)} of {len(asked)}"
 
 
 def _binding(circuit: hs.Circuit) -> Record:
@@ -265,12 +269,11 @@ def _binding(circuit: hs.Circuit) -> Record:
     path = max(circuit.paths, key=lambda path: path.without.mean)
     layer, _, query, key = path.path.names(circuit.roles)
     assert (query, key) == ("x0=", "x0>"), "the manuscript says that this path is from a line's sign to its name"
-    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
     return {
         "bound_in": f"{layer} of {circuit.layers}",
         "unbound": f"{path.without.mean:.2f}",
         "bound_paths": len(circuit.paths),
-        "bound_checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
+        "bound_checks": _passed(circuit),
     }
 
 

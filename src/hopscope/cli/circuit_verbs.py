@@ -29,7 +29,7 @@ def circuit() -> None:
     """Find circuits and certify them."""
 
 
-_SHARE = "Share of the way from guessing to the model that a text circuit must go  [default: 0.95; --task, --form 0.8]."
+_SHARE = "How far a text circuit must get from guessing to the model  [default: 0.95; with --task or --form 0.8]."
 _TASK = "Task for a language model: a JSONL file, ioi, induction, code, or code-chains, with the roles of all chains."
 _EXTENSIONS = ("form", "names", "lines")
 _model_options = all_of(
