@@ -218,8 +218,10 @@ def test_leftovers_of_a_killed_process_are_removed_by_the_next_write(tmp_path):
         path.write_text("half")
     running = tmp_path / f".a.json.{os.getppid()}.tmp"
     running.write_text("of a process that still writes")
+    foreign = tmp_path / ".a.json.copy.tmp"
+    foreign.write_text("of another program")
     write_text(tmp_path / "a.json", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.json", other.name, running.name}
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", other.name, running.name, foreign.name}
 
 
 def test_files_follow_the_umask(tmp_path):

@@ -42,7 +42,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _is_running(leftover.name.split(".")[-2]):
+        process = leftover.name.split(".")[-2]
+        if process.isdigit() and not _is_running(process):
             leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 from planted_models import run_checks
 from planted_text import CIRCUIT, planted
 from tokenizers_made import tokenizer
+from unchecked import unchecked
 
 import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
@@ -18,7 +21,8 @@ from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
 from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
+from hopscope.circuits.custom_circuit import of_parts
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, one_hot
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import run_search
 from hopscope.cli import program
@@ -166,6 +170,20 @@ def test_a_guessing_model_has_no_circuit() -> None:
     assert "25% needs no retrieval" in circuit.checks["sufficiency"].says
 
 
+def test_a_role_that_ends_with_an_equals_sign_is_typed_as_any_other() -> None:
+    here = evaluator(8)
+    names = tuple({"answer": "x0=", "x0=": "answer"}.get(name, name) for name in here.names)
+    renamed: Any = SimpleNamespace(
+        names=names, shape=here.shape, rows=here.rows, live_rows=here.live_rows, where=here.where
+    )
+    path, mean, kept = "L1.H1 x0= -> x0>", "L1.H2 x0==mean", "L2.H1 x0="
+    found, _ = of_parts([path, mean, kept], renamed, Units.of(here))
+    by_name = {row.describe(names): ablation for row, ablation in found.items()}
+    assert by_name["L1.H1 x0="] == one_hot(names.index("x0>"))
+    assert by_name["L1.H2 x0="].kind is AblationKind.MEAN
+    assert [name for name, ablation in by_name.items() if ablation == KEEP] == [kept]
+
+
 @pytest.mark.slow
 def test_a_custom_circuit_is_checked_as_a_found_one(folder: Path, found: Circuit) -> None:
     few = CertificateConfig(sequences=64, deciding=128, few=32, draws=40, halves=8)
@@ -179,6 +197,8 @@ def test_a_custom_circuit_is_checked_as_a_found_one(folder: Path, found: Circuit
     less = model.check([CIRCUIT[0], CIRCUIT[2]], hs.text("equations", 1), proof=few)
     assert not less.certified
     assert not less.checks["sufficiency"].passed
+    with pytest.raises(InputError, match=r"proof must be an hs\.CertificateConfig"), unchecked():
+        model.check(CIRCUIT, hs.text("equations", 1), proof=64)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="layer must be from 1 to 2, got 7"):
         model.check(["L7.H1 answer -> >x1"], hs.text("equations", 1), proof=few)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.depth import (
     best_order,
@@ -116,6 +117,13 @@ def test_the_best_order_reaches_the_bound(hops: int) -> None:
     order = ",".join(map(str, pairs))
     assert breadth_first_depth(hops, causal=True, order=order) == minimum_best_order(hops)
     assert minimum_in_order(RetrievalProblem(hops, order=order)) == minimum_best_order(hops)
+
+
+@pytest.mark.parametrize("lookup", [0, 4])
+def test_a_symbol_that_no_chain_has_is_refused(lookup: int) -> None:
+    assert [min_layers(hops=3, lookup=number) for number in (1, 2, 3)] == [2, 3, 3]
+    with pytest.raises(InputError, match="lookup must be"):
+        min_layers(hops=3, lookup=lookup)
 
 
 @given(orders(40))

@@ -73,13 +73,13 @@ class LocalModel:
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenizer = opened.tokenizer
         stored = opened.model.dtype == torch.bfloat16
-        bf16 = precision == "bf16" or (precision == "auto" and stored and best_precision(self.device) == "bf16")
-        self.identity = {"weights": opened.content, "precision": "bfloat16" if bf16 else "float32"}
         try:
+            bf16 = precision == "bf16" or (precision == "auto" and stored and best_precision(self.device) == "bf16")
             set_precision(opened.model, "bf16" if bf16 else "fp32")
             self._model = opened.model.to(self.device).eval()
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
+        self.identity = {"weights": opened.content, "precision": "bfloat16" if bf16 else "float32"}
         stops = self._model.generation_config.eos_token_id
         self._stops = {*(stops if isinstance(stops, list) else [stops]), self._tokenizer.eos_token_id} - {None}
         self._places = places(self._model)

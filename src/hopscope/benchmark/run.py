@@ -93,7 +93,7 @@ def benchmark(
         check_type("a model", model, (str, Respondent), "a folder or name as text, or a Respondent")
     settings = BenchmarkSettings() if settings is None else settings
     check_type("settings", settings, BenchmarkSettings, "BenchmarkSettings, as BenchmarkSettings(attempts=5)")
-    check_type("progress", progress, Callable | None, "a function")
+    check_type("progress", progress, Callable, "a function")
     folder, points = check_folder(folder, "the folder of results"), cells(formulations, hops)
     check_count("count", count)
     for cell in points:

@@ -42,6 +42,7 @@ ROW_ABLATIONS: Mapping[str, Ablation] = {
 """The ablations that a row of a circuit can have, by name; the mean pattern is measured in the model."""
 
 _SEVERAL = re.compile(r"(?:([1-9]\d{0,3}) of )?(.* or .*)")
+_NAMED = re.compile(r"(.*\S)=(\w+)")
 _HEAD = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})")
 
 
@@ -111,7 +112,8 @@ def _members(part: Part) -> tuple[int, Sequence[Location]]:
 
 def _one_part(part: Location, evaluator: Evaluator, units: Units) -> AttentionPath | Interventions:
     """Return the path that a part describes or, for a row or head, the ablations of its rows."""
-    location, _, name = part.partition("=") if isinstance(part, str) else (part, "", "")
+    named = _NAMED.fullmatch(part) if isinstance(part, str) else None  # a role may end with an equals sign too
+    location, name = named.groups() if named else (part, "")
     rows, path = rows_at(location, evaluator.names, evaluator.shape)
     live = [row for row in evaluator.live_rows if row in rows]
     if not live:

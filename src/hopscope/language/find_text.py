@@ -68,7 +68,7 @@ def settings_for(
     """
     share = (0.8 if task.thrifty else 0.95) if faithfulness is None else faithfulness
     prompts = content_hash(plain(task.prompts)) if isinstance(task, PromptTask) else ""
-    proof = proof or (THRIFTY_PROOF if task.thrifty else TEXT_PROOF)
+    proof = CertificateConfig.of(proof or (THRIFTY_PROOF if task.thrifty else TEXT_PROOF))
     return SearchRecord(effort, seed, share, proof=proof, precision=precision, prompts=prompts)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
 from hopscope.theory.scene import Scene, members, problem_scene
@@ -75,6 +76,8 @@ def min_layers(
     problem = RetrievalProblem(hops) if problem is None else problem
     check_problem(problem)
     scene = problem_scene(problem)
+    if lookup is not None:
+        check_count("lookup", lookup, most=len(scene.lookups))
     piece = None if lookup is None else scene.lookups[lookup - 1]
     return len(flow_until(scene, piece, head_a_row=head_a_row).holdings) - 1
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from hopscope.checks import check_folder
 from hopscope.display import Display, reporting
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
@@ -37,7 +38,7 @@ RunsProgress = Callable[[dict[str, Progress]], None]
 
 
 def train_all(
-    setups: Sequence[Setup], folder: Path, *, execution: Execution = FASTEST, progress: RunsProgress | bool = True
+    setups: Sequence[Setup], folder: Path | str, *, execution: Execution = FASTEST, progress: RunsProgress | bool = True
 ) -> None:
     """Train every setup into `folder / setup.name`, the longest run first.
 
@@ -60,6 +61,7 @@ def train_all(
     Raises:
         InputError: names repeat, a run does not fit into memory, or a folder is in use for something else.
     """
+    folder = check_folder(folder)
     left = unfinished(setups, folder)
     device = execution.device or default_device()
     cores = execution.threads or available_cores()
