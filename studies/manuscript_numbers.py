@@ -48,7 +48,8 @@ def theory() -> Record:
         depths, order = hs.theory.depths(each), ",".join(map(str, hs.theory.best_order(each)))
         best = hs.theory.min_layers(hs.RetrievalProblem(hops=each, order=order))
         rows.append([each, depths.theorem_1, depths.no_mask, best, depths.causal, depths.causal_head_a_row])
-    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, one head per place"]
+    two = ["no mask, two heads", "causal, best order, two heads"]
+    head = ["D", "Theorem 1", *two, "causal, deepest first", "causal, one head per place"]
     return {"table": table(head, rows), "paths": hs.theory.minimum_paths(3)}
 
 

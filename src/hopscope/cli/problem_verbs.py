@@ -114,11 +114,11 @@ def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, b
     no mask           exact without a mask, ceil(log3(4D + 1)), with at least two heads per layer
     causal            exact under a causal mask, floor(log2 D) + 2
     one head          exact if a position attends to one place per layer
-    one head per row  exact if each layer has one head for each row of a block (beyond Assumption 1)
+    one head per row  exact by a rule that one head for each row of a block suggests (beyond Assumption 1)
 
     The exact numbers are for Assumptions 1 and 2 of Section 5 and for chains that are interleaved in blocks, with the
     deepest or the shallowest pairs first. Under a causal mask, no other order of the pairs needs more layers. For D of
-    4 or more, other orders can need fewer, down to 1 + ceil(log3(2D + 1)); see --order and --best-order.
+    4, 8 to 13 and 16 or more, others can need fewer, down to 1 + ceil(log3(2D + 1)); see --order and --best-order.
 
     \b
     Examples:

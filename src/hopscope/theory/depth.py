@@ -51,7 +51,7 @@ def minimum_without_mask(hops: int) -> int:
 
 
 def minimum_causal(hops: int) -> int:
-    """floor(log2 D) + 2: exact minimum, deepest or shallowest pairs first; no order needs more (Theorem 3)."""
+    """floor(log2 D) + 2: exact minimum, deepest or shallowest pairs first (Theorem 3); no order needs more (4)."""
     return _checked(hops).bit_length() + 1
 
 
@@ -66,7 +66,7 @@ def minimum_best_order(hops: int) -> int:
 
 
 def minimum_head_a_row(hops: int) -> int:
-    """floor(log2 D) + 1: causal minimum with a head per row (Theorem 7); without a mask it is `theorem_1_bound`."""
+    """floor(log2 D) + 1: causal minimum by rule 1' (Theorem 7); without a mask it is `theorem_1_bound`."""
     return _checked(hops).bit_length()
 
 
@@ -89,12 +89,12 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
 
 
 def minimum_paths(hops: int) -> int:
-    """2D: the minimum number of attention paths in a schedule of any depth; a shortest schedule has 2D (Theorem 5)."""
+    """2D: the minimum number of attention paths in a schedule of any depth (Theorem 5)."""
     return 2 * _checked(hops)
 
 
 def reach(layers: int) -> int:
-    """Return the most hops that `layers` layers can solve causally: 2^(layers - 1) - 1; 0 for less than 2 layers."""
+    """Return the most hops of `layers` layers with a causal mask, deepest pairs first: 2^(layers - 1) - 1, or 0."""
     return max(0, 2 ** (layers - 1) - 1) if layers else 0
 
 
