@@ -276,7 +276,7 @@ def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_leas
     """Planted: a head whose other rows are nothing (`zero`). As a whole it may be uniform or at itself too."""
     rows = [HeadRow(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
     evidence = evidence_of(witness(2), dict.fromkeys(rows, ZERO), patterns="imposed")
-    losses = evidence.few.mse([{**evidence.imposed, LAST_OF_TWO.row: off} for off in (ZERO, UNIFORM, IDENTITY)])
+    losses = evidence.fresh.few.mse([{**evidence.imposed, LAST_OF_TWO.row: off} for off in (ZERO, UNIFORM, IDENTITY)])
     assert evidence.lost[LAST_OF_TWO.row].loss.mean == pytest.approx(min(losses), rel=0.1)
     assert max(losses) > 1.2 * min(losses)
 

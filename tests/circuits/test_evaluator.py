@@ -251,7 +251,7 @@ def test_rows_of_one_fact_change_places_and_nothing_else(fact, position) -> None
 @pytest.mark.parametrize("own", [True, False])
 def test_content_is_found_wherever_it_is(hops: int, own: bool) -> None:
     evidence = evidence_of(witness(hops))
-    rise = highest_rise(evidence.few, evidence.own if own else {}, range(evidence.few.shape.layers))
+    rise = highest_rise(evidence.fresh.few, evidence.own if own else {}, range(evidence.fresh.few.shape.layers))
     assert rise is not None
     assert rise < 0.001
 
@@ -270,4 +270,4 @@ def test_a_position_based_model_loses_the_answer(chains: int, kept: bool) -> Non
 
 def test_with_one_chain_there_is_no_other_position() -> None:
     evidence = evidence_of(by_place())
-    assert highest_rise(evidence.few, {}, [0]) is None
+    assert highest_rise(evidence.fresh.few, {}, [0]) is None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
-from hopscope.model.hooks import Hooks, Patched, Pattern, PatternRecorder, Queried
+from hopscope.model.hooks import Hooks, Patched, Pattern, Queried
 
 TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0))
 
@@ -76,7 +76,7 @@ def test_patterns_are_the_librarys(family: tuple[Any, HookedDecoder, Tensor]) ->
 
 def test_replayed_patterns_change_nothing_and_other_patterns_do(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
-    recorded = PatternRecorder()
+    recorded = Patched()
     logits(model, recorded)
     torch.testing.assert_close(logits(model, Replayed(recorded.patterns)), own, rtol=1e-4, atol=1e-4)
     others = model.patterns(TOKENS.flip(0, 1)[None])

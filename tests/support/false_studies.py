@@ -20,7 +20,7 @@ from planted_studies import DOUBLING, SERIAL, NamedPaths, summary
 import hopscope as hs
 from hopscope.circuits import checks
 from hopscope.circuits.checks import Evidence, Patterns
-from hopscope.circuits.checks.card import not_passed
+from hopscope.circuits.checks.card import failing
 from hopscope.circuits.custom_circuit import of_parts
 from hopscope.circuits.evaluate.units import Units
 from hopscope.paper.recipes import PLAIN
@@ -209,7 +209,7 @@ def refused(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> M
         interventions, groups = of_parts(circuit, evaluator, units)
         proof = hs.CertificateConfig()
         evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, patterns, groups)
-        failed = (name for name, measure in checks.MEASURED.items() if not_passed({name: measure(evidence)}))
+        failed = (name for name, measure in checks.MEASURED.items() if failing({name: measure(evidence)}))
         found[patterns] = tuple(islice(failed, 1))
     return found
 

@@ -22,7 +22,7 @@ from hopscope.circuits.checks.card import (
     Curve,
     Patterns,
     all_passed,
-    not_passed,
+    failing,
 )
 from hopscope.circuits.circuit_parts import (
     WIDTH,
@@ -151,7 +151,7 @@ class Circuit:
     @property
     def failed(self) -> tuple[CheckName, ...]:
         """The names of the checks that count against the circuit."""
-        return not_passed(self.checks)
+        return failing(self.checks)
 
     @property
     def given_up(self) -> bool:

@@ -7,15 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hopscope.circuits.checks.card import (
-    Card,
-    CertificateConfig,
-    Check,
-    CheckName,
-    Faithfulness,
-    all_passed,
-    not_passed,
-)
+from hopscope.circuits.checks.card import Card, CertificateConfig, Check, CheckName, Faithfulness, all_passed, failing
 from hopscope.circuits.search.appendix_e import Fill
 from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.kernels import Precision
@@ -254,6 +246,6 @@ def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
 def imposed_words(circuit: ImposedCircuit) -> str:
     """Describe the circuit of Appendix E in one sentence: its losses and the checks that it failed."""
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
-    failed = ", ".join(not_passed(circuit.checks))
+    failed = ", ".join(failing(circuit.checks))
     outcome = f"failed {failed}" if failed else "passed all checks" if circuit.checks else "not checked"
     return f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss:.3f}{own}; {outcome}"

@@ -121,19 +121,20 @@ def checked_circuit(evidence: Evidence, origin: Origin, search: SearchRecord) ->
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
     """Return the paths with their losses and uses, and the helper rows; uses in a torch module are unknown."""
-    without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
+    candidates = [evidence.without(path) for path in evidence.paths]
+    without = evidence.fresh.losses(evidence.evaluator, candidates, evidence.imposed)
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     own = {part: losses.loss for part, losses in lost}
     uses: dict[HeadRow, list[Feed]] = {}
-    if isinstance(model := evidence.few.transformer, PatchableModel):
-        patcher = Patcher(evidence.few, model, evidence.own)
+    if isinstance(model := evidence.fresh.few.transformer, PatchableModel):
+        patcher = Patcher(evidence.fresh.few, model, evidence.own)
         uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(
         CircuitPath(
             path,
             ablation=evidence.imposed[path.row].kind.value,
             weight=tidy(evidence.units.weights(path.row)[path.key]),
-            without_imposed=evidence.measured(loss),
+            without_imposed=evidence.fresh.measured(loss),
             without=own[path if path in evidence.partial else path.row],
             feeds=tuple(
                 replace(use, change=tidy(use.change), attention=tidy(use.attention))
@@ -159,7 +160,7 @@ def imposed_circuit(
     evidence = Evidence(evaluator, units, best, config.max_loss, seed, proof, "imposed")
 
     def losses(candidates: Sequence[Interventions]) -> list[Measured]:
-        return [*map(evidence.measured, evidence.losses(evidence.evaluator, candidates))]
+        return [*map(evidence.fresh.measured, evidence.fresh.losses(evidence.evaluator, candidates))]
 
     paths = imposed_paths(best)
     uniform = {row: UNIFORM if paths and row.layer == paths[0].layer else best[row] for row in best}

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.evaluate.ablations import UNIFORM
-from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.store import CircuitStore
 from hopscope.display import Display, reporting
@@ -156,7 +155,7 @@ def observe(
         attention=torch.stack(weights),
         foremost=torch.stack(foremost),
         errors=evaluator.errors([{}])[0],
-        ablated=_ablated(evaluator, paths),
+        ablated=evaluator.errors([{path.row: UNIFORM} for path in paths]),
         maps=role_maps(patterns, evaluator.where),
     )
 
@@ -172,15 +171,6 @@ def _along(
     weight = rows.gather(2, key[..., None])[..., 0]
     others = rows.scatter(2, key[..., None], -1.0).amax(dim=-1)
     return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
-
-
-def _ablated(evaluator: Evaluator, paths: Sequence[AttentionPath]) -> Float[Tensor, "path sequence hop"]:
-    """Return the errors with each path's row uniform, layer by layer, so that lower layers are computed only once."""
-    errors: dict[AttentionPath, Tensor] = {}
-    for layer in sorted({path.layer for path in paths}):
-        in_layer = [path for path in paths if path.layer == layer]
-        errors |= dict(zip(in_layer, evaluator.errors([{path.row: UNIFORM} for path in in_layer]), strict=True))
-    return torch.stack([errors[path] for path in paths])
 
 
 def _history(

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from hopscope.kernels.precision import told_by_linux
 from hopscope.processes import flushes_denormals
 
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
@@ -154,8 +155,4 @@ def _cache() -> Path:
 
 def processor() -> str:
     """Return the processor's features. Machines that share a home folder may differ in them, so file names do too."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    return told_by_linux("flags") or told_by_linux("Features") or platform.processor()

@@ -147,12 +147,6 @@ class _Sized(NamedTuple):
     """Bytes of scratch memory for all threads."""
 
 
-def keeps_products(precision: Precision) -> bool:
-    """Return whether queries, keys, values and an MLP's hidden activations are kept for the backward pass. With tiles,
-    recomputing them is faster than reading them from memory."""
-    return _kind(precision) != "tiles"
-
-
 @cache
 def _kind(precision: Precision) -> ProductKind:
     """Return how this machine computes products in a precision."""
@@ -202,7 +196,7 @@ class _Through(torch.autograd.Function):
         functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]
         assert functions is not None
         x, parameters = x.contiguous(), tuple(parameter.contiguous() for parameter in parameters)
-        (models, batch), kept_too = x.shape[:2], int(keeps_products(_PRECISIONS[x.dtype]))
+        (models, batch), kept_too = x.shape[:2], int(kind != "tiles")  # tiles compute products again faster
         size = max(sized.narrow for sized in all_sized)
         narrow = x.new_empty(threads, size)
         room = torch.empty(max(sized.room for sized in all_sized), dtype=torch.uint8)

@@ -44,12 +44,12 @@ def _flags() -> set[str]:
     }
     if all(asked.values()):
         return {name for name, supported in asked.items() if supported and supported()}
-    return set(_told_by_linux("flags").split())
+    return set(told_by_linux("flags").split())
 
 
 def is_intel() -> bool:
     """Return whether this is an Intel processor."""
-    return "GenuineIntel" in (_told_by_linux("vendor_id"), *platform.processor().split())
+    return "GenuineIntel" in (told_by_linux("vendor_id"), *platform.processor().split())
 
 
 def has_avx512() -> bool:
@@ -57,7 +57,7 @@ def has_avx512() -> bool:
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
-def _told_by_linux(name: str) -> str:
+def told_by_linux(name: str) -> str:
     """Return the first entry of /proc/cpuinfo with this name; empty if there is none."""
     try:
         lines = _CPUINFO.read_text(encoding="utf-8").splitlines()

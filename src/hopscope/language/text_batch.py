@@ -109,7 +109,6 @@ class TextBatch:
         role: the role of every position.
         chain: the chain of every position; -1 for words of no chain.
         place: the position of every role of every chain; -1 if the role does not occur.
-        line: the number of the fact that a position belongs to, counted from 1 in text order; 0 outside facts.
         answer: the last position of the question, after which the answer follows.
         candidates: the tokens of the acceptable answers.
         right: the index of the right candidate, from 0.
@@ -119,7 +118,6 @@ class TextBatch:
     role: Int[Tensor, "batch pos"]
     chain: Int[Tensor, "batch pos"]
     place: Int[Tensor, "batch chain role"]
-    line: Int[Tensor, "batch pos"]
     answer: Int[Tensor, " batch"]
     candidates: Int[Tensor, "batch candidate"]
     right: Int[Tensor, " batch"]
@@ -155,7 +153,6 @@ def text_batch(task: LanguageTask, tokenizer: Any, count: int, seed: int, purpos
         role=filled([question.role for question in read], names.index("text")),
         chain=filled([question.chain for question in read], -1),
         place=place,
-        line=filled([question.line for question in read], 0),
         answer=torch.tensor([len(question.ids) - 1 for question in read]),
         candidates=torch.tensor([question.candidates for question in read]),
         right=torch.tensor([question.right for question in read]),

@@ -56,18 +56,6 @@ class Hooks:
         return written
 
 
-class PatternRecorder(Hooks):
-    """Hooks that record every layer's pattern, in the order in which the layers run."""
-
-    def __init__(self) -> None:
-        self.patterns: list[Pattern] = []
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """Record the pattern and return it unchanged."""
-        self.patterns.append(pattern)
-        return pattern
-
-
 class Patched(Hooks):
     """Hooks that record the patterns and attention outputs that other hooks return, or replace them, by layer."""
 
@@ -134,9 +122,9 @@ class HookedModel(ABC):
 
     def patterns(self, inputs: Any) -> list[Pattern]:
         """Return the attention pattern of every layer, with all positions as queries."""
-        recorder = PatternRecorder()
+        recorder = Patched()
         self.run(self.embed(inputs), hooks=recorder)
-        return recorder.patterns
+        return [*recorder.patterns.values()]
 
     @abstractmethod
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:

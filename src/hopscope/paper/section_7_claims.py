@@ -80,7 +80,7 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: 
         said = "holds"
     counts = f"x1, x2, ... learned by {', '.join(map(str, totals))} of {len(runs)} runs"
     least = [_half_at(runs, hop) for hop in hops]
-    at = f"{counts}; by half of the seeds with {', '.join(map(str, least))} or more layers"
+    at = f"{counts}; the fewest layers with which half of the seeds learn them: {', '.join(map(str, least))}"
     known = [layers for layers in least if isinstance(layers, int)]
     needs_more = known == sorted(known) and len({*least}) > 1
     why_not = "a later hop is learned by no fewer runs, or with no more layers"

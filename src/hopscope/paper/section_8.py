@@ -27,6 +27,7 @@ from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import AttentionPath, NamedPath
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
 from hopscope.theory.path_flow import arrives
 from hopscope.theory.scene import Scene, problem_scene
@@ -198,13 +199,22 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
     small = [model for model in asked if 0 < _heads(model) <= 3]
     if not asked:
         return Finding("C21")
-    known = [(model.seed, counted(_heads(model), "head"), model.working.loss) for model in small if model.working]
-    words = ", ".join(f"seed {seed} has {heads}, loss {loss:.3f}" for seed, heads, loss in known)
+    words = "; ".join(f"seed {model.seed} has {_three(model.working)}" for model in small if model.working)
     said: General = "holds" if small else "open"
     first = _mergeable([model for model in asked if model.setup == recipes.A])
     if not small and not first[2]:
         first = (*first[:2], "no model's circuit has three heads")
     return Finding("C21", *first, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)
+
+
+def _three(circuit: ImposedCircuit) -> str:
+    """Describe a circuit of three heads or fewer in words: its loss, and whether it can carry the answer in theory."""
+    heads = counted(len({(path.layer, path.head) for path in circuit.paths}), "head")
+    own = f", {circuit.own.mean:.2f} with its own" if circuit.own else ""
+    problem = RetrievalProblem(hops=3)
+    paths = [AttentionPath.named(*path.where, problem.roles) for path in circuit.paths]
+    carries = "" if arrives(problem_scene(problem), paths) else "; by theory its paths cannot carry the answer"
+    return f"{heads}, loss {circuit.loss:.3f} with imposed patterns{own}{carries}"
 
 
 def _mergeable(a: Sequence[Studied]) -> FirstColumn:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from hopscope.errors import InputError
 from hopscope.records import replacing
 
 if TYPE_CHECKING:
@@ -138,26 +137,14 @@ def save(figure: Figure, stem: Path | str) -> list[Path]:
     """
     stem = Path(stem)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in FORMATS]
-    for path in paths:
-        write(figure, path)
+    for path, suffix in zip(paths, FORMATS, strict=True):
+        with house(), replacing(path) as temporary:
+            figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
+            if suffix == "svg":
+                temporary.write_bytes(_numbered(temporary.read_text(encoding="utf-8")).encode())
         # A second layout would widen the margins again. With any engine, even "none", the figure is drawn twice.
         figure.set_layout_engine(None)
     return paths
-
-
-def write(figure: Figure, path: Path) -> None:
-    """Write one file like `save`, in the format that the end of its name states.
-
-    Raises:
-        InputError: the name does not end in .png, .svg or .pdf.
-    """
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
-    with house(), replacing(path) as temporary:
-        figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
-        if suffix == "svg":
-            temporary.write_bytes(_numbered(temporary.read_text(encoding="utf-8")).encode())
 
 
 def _numbered(svg: str) -> str:

@@ -218,7 +218,7 @@ class PromptTask:
             taken |= {at: (name, chain)} if name != names[-1] else {}
         found = [taken.get(at, (TEXT, -1)) for at in range(len(ids))]
         role, of_chain = tuple(names.index(name) for name, _ in found), tuple(chain for _, chain in found)
-        return Tokens(tuple(ids), role, of_chain, (0,) * len(ids), candidates, prompt.right)
+        return Tokens(tuple(ids), role, of_chain, candidates, prompt.right)
 
 
 def spans(parts: Iterable[tuple[str, str]]) -> tuple[str, dict[str, tuple[int, int]]]:
@@ -244,6 +244,7 @@ _NAMES = (
 )  # fmt: skip
 _PLACES = ("garden", "station", "museum", "school", "market", "office")
 _THINGS = ("key", "book", "ring", "letter", "map", "drink")
+_WORDS = 16  # of a prompt of `induction`
 _GIVEN = ("handed", "gave", "showed")
 _OPENINGS = (
     ("When ", " and", " walked", " to"), ("After ", " and", " had", " met at"), ("While ", " and", " were", " in"),
@@ -272,8 +273,8 @@ def ioi(count: int = 512, seed: int = 0) -> PromptTask:
     return _task("ioi", make, count, seed)
 
 
-def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) -> PromptTask:
-    """Repeated random words: which word followed the last word when it first occurred? Words are single tokens.
+def induction(tokenizer: Any, count: int = 512, seed: int = 0) -> PromptTask:
+    """Sixteen random words, repeated: which word followed the last one the first time? Words are single tokens.
 
     Roles: A1 and B1 are the first occurrence of the pair, A2 is the last token, and `before` and `before2` are the
     words before A1 and A2.
@@ -281,13 +282,13 @@ def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) 
     written = [tokenizer.decode([number]) for number in range(min(len(tokenizer), 20_000))]
     known = sorted({word for word in written if re.fullmatch(r" [a-z]{4,8}", word)})
     known = [word for word in known if len(tokenizer(f"a{word}{word}", add_special_tokens=False)["input_ids"]) == 3]
-    if len(known) < 10 * words:
-        raise InputError(f"the tokenizer has {len(known)} words of one token, and induction needs {10 * words}")
+    if len(known) < 10 * _WORDS:
+        raise InputError(f"the tokenizer has {len(known)} words of one token, and induction needs {10 * _WORDS}")
 
     def make(draw: Draw) -> Prompt:
-        drawn = draw.some(known, words)
-        at = words // 2 + draw.below(words // 2 - 1)
-        named = {at - 1: "before", at: "A1", at + 1: "B1", words + at - 1: "before2", words + at: "A2"}
+        drawn = draw.some(known, _WORDS)
+        at = _WORDS // 2 + draw.below(_WORDS // 2 - 1)
+        named = {at - 1: "before", at: "A1", at + 1: "B1", _WORDS + at - 1: "before2", _WORDS + at: "A2"}
         text, roles = spans((word, named.get(n, "")) for n, word in enumerate([*drawn, *drawn[: at + 1]]))
         others = draw.some([word for n, word in enumerate(drawn) if n not in (0, at, at + 1)], 3)
         return Prompt(text, roles, (drawn[at + 1], *others), 0)

@@ -50,9 +50,7 @@ def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[Chec
     own = f"the model's own loss, {loss:.3f}, is"
     why = f"{own} so close to the threshold of {max_loss:g} that no circuit is surely below it"
     if loss > max_loss:
-        why = (
-            f"{own} above the threshold of {max_loss:g}: it does not solve the problem, so there is no circuit to find"
-        )
+        why = f"{own} above the threshold of {max_loss:g}: it does not solve the problem, so it has no circuit"
     elif rows_left:
         why = (
             f"{rows_left} rows of attention are left after the easy removals (the model's own loss is {loss:.3f}, the "

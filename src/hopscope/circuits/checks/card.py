@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from hopscope.checks import check_count, check_type, make_plain
+from hopscope.checks import Count, Range, check_fields, check_type
 from hopscope.errors import InputError
 from hopscope.statistics import Interval
 from hopscope.theory.path_flow import Strategy
@@ -51,14 +51,14 @@ class Check:
         return self.outcome == "passed"
 
 
-def not_passed(checks: Mapping[CheckName, Check]) -> tuple[CheckName, ...]:
+def failing(checks: Mapping[CheckName, Check]) -> tuple[CheckName, ...]:
     """Return the names of the checks that failed or could not be tested; checks that were not asked do not count."""
     return tuple(name for name, check in checks.items() if check.outcome in ("failed", "not testable"))
 
 
 def all_passed(checks: Mapping[CheckName, Check]) -> bool:
-    """Whether all six checks were made and none of them counts against the circuit (see `not_passed`)."""
-    return set(CHECKS) <= set(checks) and not not_passed(checks)
+    """Whether all six checks were made and none of them counts against the circuit (see `failing`)."""
+    return set(CHECKS) <= set(checks) and not failing(checks)
 
 
 @dataclass(frozen=True)
@@ -194,19 +194,15 @@ class CertificateConfig:
         InputError: a number is too small, or exceeds another number that must be at least as large.
     """
 
-    sequences: int = 256
-    deciding: int = 1024
-    few: int = 48
-    draws: int = 200
-    halves: int = 32
-    pairs: int | None = None
+    sequences: Count = 256
+    deciding: Count = 1024
+    few: Annotated[int, Range(2)] = 48
+    draws: Count = 200
+    halves: Annotated[int, Range(4)] = 32
+    pairs: Count | None = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        for name, least in (("draws", 1), ("halves", 4), ("few", 2), ("sequences", 1), ("deciding", 1)):
-            check_count(f"{name} of a certificate", getattr(self, name), least)
-        if self.pairs is not None:
-            check_count("pairs of a certificate", self.pairs)
+        check_fields(self)
         for few, many in (("few", "sequences"), ("sequences", "deciding")):
             if getattr(self, many) < getattr(self, few):
                 raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")

@@ -48,12 +48,12 @@ def check_completeness(evidence: Evidence) -> Check:
 
 def _sets(evidence: Evidence) -> list[Rises]:
     """Return the rises when random sets of active rows are removed, measured on few sequences."""
-    generator, sets = evidence.random("completeness"), list[Interventions]()
+    generator, sets = evidence.fresh.random("completeness"), list[Interventions]()
     for _ in range(evidence.proof.halves // 4):
         chosen = (torch.rand(len(evidence.rows), generator=generator) < 0.5).tolist()
         sets.append({row: evidence.off[row] for row, out in zip(evidence.rows, chosen, strict=True) if out})
-    model, *in_model = evidence.mean_losses([{}, *sets])
-    circuit, *in_circuit = evidence.mean_losses([evidence.base | gone for gone in [{}, *sets]])
+    model, *in_model = evidence.fresh.mean_losses([{}, *sets])
+    circuit, *in_circuit = evidence.fresh.mean_losses([evidence.base | gone for gone in [{}, *sets]])
     return [Rises(one - model, other - circuit) for one, other in zip(in_model, in_circuit, strict=True)]
 
 
@@ -62,13 +62,13 @@ def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Intervention
     around = evidence.around(next(iter(in_circuit)))
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
-        gone = evidence.losses(evaluator, [in_model, around | in_circuit])
-        return gone - evidence.losses(evaluator, [{}, around])
+        gone = evidence.fresh.losses(evaluator, [in_model, around | in_circuit])
+        return gone - evidence.fresh.losses(evaluator, [{}, around])
 
     def doubtful(rises: Float[Tensor, "of sequence"]) -> bool:
-        return evidence.in_doubt(rises[0] - _EACH * rises[1], 0.0)
+        return evidence.fresh.in_doubt(rises[0] - _EACH * rises[1], 0.0)
 
-    found = evidence.until_clear(rises, doubtful)
+    found = evidence.fresh.until_clear(rises, doubtful)
     model, circuit = found.mean(dim=1).tolist()
     return Rises(model, circuit, model > _EACH * circuit and not doubtful(found))
 

@@ -16,8 +16,8 @@ def check_delivery(evidence: Evidence) -> Check:
     """
     if (scene := evidence.evaluator.scene) is None:
         return delivery(None)
-    counts, (full,) = COUNTS * evidence.max_loss, evidence.mean_losses([{}])
-    in_model = evidence.screened([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
+    counts, (full,) = COUNTS * evidence.max_loss, evidence.fresh.mean_losses([{}])
+    in_model = evidence.fresh.screened([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
     needed = {row for row, loss in zip(evidence.rows, in_model, strict=True) if loss >= full + counts}
     needed |= {row for row, lost in evidence.lost.items() if lost.rise.mean >= counts}
     matter = [path for path in evidence.paths if path in evidence.grouped or path.row in needed]

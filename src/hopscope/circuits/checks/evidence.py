@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.checks.card import CertificateConfig, Patterns
+from hopscope.circuits.checks.losses import FreshLosses
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     CHOSEN,
@@ -28,23 +29,15 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.chains import seen_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
-from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
-from hopscope.statistics import Measured, measured
+from hopscope.statistics import Measured
 
 COUNTS = 0.2
 """A row or path matters if the loss without it rises by at least this share of the threshold."""
 
-_SURE = 4.0
-"""A mean on few sequences is clear if it is this many standard errors away from the limit."""
-
-_FRESH = "circuit certificate"
-"""The purpose from which the seeds of fresh sequences and random draws are derived."""
-
 _OFTEN = 0.5
 """The weight on a key can be moved to other chains if at least this share of the row's queries see the key there."""
 
-T = TypeVar("T")
 _What = TypeVar("_What", bound=Hashable)
 
 
@@ -57,10 +50,10 @@ class Lost(NamedTuple):
 
 
 class Evidence:
-    """A circuit on fresh sequences, with its losses there; each loss is measured only once.
+    """A circuit on fresh sequences, with the losses that its checks and its card are judged by.
 
-    The attribute `evaluator` is the model on `proof.sequences` fresh sequences; `few` and `rough` are the model on the
-    first of them. `own` is the circuit with own patterns, and `base` is the circuit that the checks judge.
+    `fresh` has the losses, and `evaluator` is the model on all their sequences. `own` is the circuit with own patterns,
+    and `base` is the circuit that the checks judge.
 
     Args:
         evaluator: the model, on any batch; only its transformer and problem are used.
@@ -85,17 +78,13 @@ class Evidence:
         groups: tuple[PathGroup, ...] = (),
     ) -> None:
         self.problem, self.patterns, self.units, self.imposed = evaluator.problem, patterns, units, imposed
-        self.max_loss, self.seed, self.proof = max_loss, seed, proof
+        self.max_loss, self.proof = max_loss, proof
         self.own = units.own_patterns(imposed)
         self.base = self.own if patterns == "own" else imposed
         self.nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
         self.groups, self.grouped = groups, frozenset(path for group in groups for path in group.paths)
-        fresh = partial(evaluator.fresh, proof.sequences, seed, _FRESH)
-        self.evaluator = evaluator.once(f"{_FRESH}: {proof.sequences} from {seed}", fresh)
-        self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
-        self._known: dict[tuple[Evaluator, frozenset[tuple[HeadRow, Ablation]]], Float[Tensor, " sequence"]] = (
-            self.evaluator.once("losses", dict)
-        )
+        self.fresh = FreshLosses(evaluator, self.base, max_loss, seed, proof)
+        self.evaluator = self.fresh.all
 
     # What the circuit claims
 
@@ -209,7 +198,7 @@ class Evidence:
     def _cheapest(self, ways: Sequence[tuple[_What, HeadRow, Ablation]]) -> dict[_What, Ablation]:
         """Return the ablation with the lowest loss for each item; `ways` are triples of item, row and ablation."""
         least: dict[_What, tuple[float, Ablation]] = {}
-        losses = self.screened([{**self.around(row), row: ablation} for _, row, ablation in ways], self.max_loss)
+        losses = self.fresh.screened([{**self.around(row), row: ablation} for _, row, ablation in ways], self.max_loss)
         for (what, _, ablation), loss in zip(ways, losses, strict=True):
             if what not in least or loss < least[what][0]:
                 least[what] = loss, ablation
@@ -221,7 +210,7 @@ class Evidence:
         If the row may attend elsewhere too, the key can be knocked out. If at least half of the queries see the key
         in other chains, its weight can be moved there; in text, other chains have no position for the asked symbol.
         """
-        often = seen_elsewhere(self.rough.where, path.query, path.key) >= _OFTEN
+        often = seen_elsewhere(self.fresh.rough.where, path.query, path.key) >= _OFTEN
         judged = self.around(path.row) is self.own
         gone = [knock_out(path.key) if judged else self._removed(path)] if path in self.partial else []
         return [*gone, moved(path.key)] if often else gone
@@ -253,8 +242,9 @@ class Evidence:
     def wholes(self) -> Float[Tensor, "whole sequence"]:
         """The losses of the model, of the imposed circuit, of the circuit with own patterns, and with all rows off."""
         wholes, judged = [{}, self.imposed, self.own, self.nothing], 2 if self.patterns == "own" else 1
-        found = self.losses(self.evaluator, wholes)
-        return self.losses(self.more, wholes) if self.in_doubt(found[judged], self.max_loss) else found
+        found = self.fresh.losses(self.evaluator, wholes)
+        doubtful = self.fresh.in_doubt(found[judged], self.max_loss)
+        return self.fresh.losses(self.fresh.more, wholes) if doubtful else found
 
     @cached_property
     def lost(self) -> dict[HeadRow, Lost]:
@@ -275,103 +265,28 @@ class Evidence:
     def _lost(self, gone: dict[_What, Interventions]) -> dict[_What, Lost]:
         """Measure the loss without each item, on enough sequences to decide whether the item is needed."""
         around = {what: self.around(next(iter(rows))) for what, rows in gone.items()}
-        self.losses(self.few, [around[what] | rows for what, rows in gone.items()])  # all in one pass
+        self.fresh.losses(self.fresh.few, [around[what] | rows for what, rows in gone.items()])  # all in one pass
 
         def one(what: _What) -> Lost:
             due = (1.0 if next(iter(gone[what])) in self.exempt else COUNTS) * self.max_loss
 
             def loss_and_rise(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
-                without, own = self.losses(evaluator, [around[what] | gone[what], around[what]])
+                without, own = self.fresh.losses(evaluator, [around[what] | gone[what], around[what]])
                 return torch.stack([without, without - own])
 
             def open_(found: Float[Tensor, "of sequence"]) -> bool:
                 limits = (self.max_loss, due)
-                doubtful = [self.in_doubt(values, limit) for values, limit in zip(found, limits, strict=True)]
+                doubtful = [self.fresh.in_doubt(values, limit) for values, limit in zip(found, limits, strict=True)]
                 below = [float(values.mean()) < limit for values, limit in zip(found, limits, strict=True)]
                 return any(doubtful) and not any(low and not doubt for low, doubt in zip(below, doubtful, strict=True))
 
-            found = self.until_clear(loss_and_rise, open_)
-            loss, rise = map(self.measured, found)
+            found = self.fresh.until_clear(loss_and_rise, open_)
+            loss, rise = map(self.fresh.measured, found)
             return Lost(loss, rise, due)
 
         return {what: one(what) for what in gone}
 
     def faithfulness(self, losses: Iterable[float], best: Interventions | None = None) -> list[float]:
         """Convert losses on few sequences to faithfulness: 0 with all rows off, 1 for `best` (default: the model)."""
-        nothing, full = self.mean_losses([self.nothing, best or {}])
+        nothing, full = self.fresh.mean_losses([self.nothing, best or {}])
         return [(nothing - loss) / (nothing - full) if full < nothing else 0.0 for loss in losses]
-
-    # Losses on fresh sequences: first on few; if these do not decide, on all; if these do not decide either, on more
-
-    @cached_property
-    def more(self) -> Evaluator:
-        """The model on many other sequences, used if the sequences of `evaluator` do not decide."""
-        fresh = partial(self.evaluator.fresh, self.proof.deciding, self.seed, f"{_FRESH}, in doubt")
-        return self.evaluator.once(f"in doubt: {self.proof.deciding}", fresh)
-
-    def losses(
-        self, evaluator: Evaluator, candidates: Sequence[Interventions], near: Interventions | None = None
-    ) -> Float[Tensor, "candidate sequence"]:
-        """Return the losses of each candidate by sequence; candidates close to `near` (default: `base`) are cheap."""
-        keys = [(evaluator, frozenset(candidate.items())) for candidate in candidates]
-        new = {key: candidate for key, candidate in zip(keys, candidates, strict=True) if key not in self._known}
-        if new:
-            evaluator.depart_from(self.base if near is None else near)
-            found = evaluator.errors([*new.values()]).double().mean(dim=2)
-            self._known |= dict(zip(new, found, strict=True))
-        return torch.stack([self._known[key] for key in keys]) if keys else torch.zeros(0, evaluator.sequences)
-
-    def mean_losses(self, candidates: Sequence[Interventions]) -> list[float]:
-        """Return the mean loss on few sequences under each candidate."""
-        means: list[float] = self.losses(self.few, candidates).mean(dim=1).tolist()
-        return means
-
-    def screened(
-        self, candidates: Sequence[Interventions], limit: float, near: Interventions | None = None
-    ) -> list[float]:
-        """Return mean losses under many candidates.
-
-        Losses are measured on the `rough` sequences, and on `few` if it is not clear on which side of `limit` they are.
-        """
-        rough = self.losses(self.rough, candidates, near)
-        close = [number for number, loss in enumerate(rough) if _near(loss, limit)]
-        means: list[float] = rough.mean(dim=1).tolist()
-        losses = self.losses(self.few, [candidates[number] for number in close], near).mean(dim=1).tolist()
-        for number, loss in zip(close, losses, strict=True):
-            means[number] = loss
-        return means
-
-    def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool]) -> T:
-        """Measure on few sequences, then on all if the result is doubtful, then on more if it is still doubtful."""
-        for evaluator in (self.few, self.evaluator):
-            if not doubtful(found := measure(evaluator)):
-                return found
-        return measure(self.more)
-
-    def sure(self, interventions: Interventions) -> Measured:
-        """Measure the loss under interventions, on enough sequences to tell on which side of the threshold it is."""
-
-        def measure(evaluator: Evaluator) -> Float[Tensor, " sequence"]:
-            return self.losses(evaluator, [interventions])[0]
-
-        return self.measured(self.until_clear(measure, lambda loss: self.in_doubt(loss, self.max_loss)))
-
-    def in_doubt(self, values: Float[Tensor, " sequence"], limit: float) -> bool:
-        """Whether the limit lies within the 95% interval of the mean or, on few sequences, within a wider interval."""
-        if len(values) < self.proof.sequences:
-            return _near(values, limit)
-        low, high = self.measured(values).interval
-        return low <= limit <= high
-
-    def measured(self, values: Float[Tensor, " sequence"]) -> Measured:
-        """Return the mean of `values`, one per sequence, with its 95% interval."""
-        return measured(values, derive_seed(self.seed, _FRESH, "bootstrap"))
-
-    def random(self, purpose: str) -> torch.Generator:
-        """Return a random generator for one purpose."""
-        return torch.Generator().manual_seed(derive_seed(self.seed, _FRESH, purpose))
-
-
-def _near(values: Float[Tensor, " sequence"], limit: float) -> bool:
-    """Whether a mean over few sequences may be on either side of a limit."""
-    return bool((values.mean() - limit).abs() <= _SURE * values.std() / len(values) ** 0.5)

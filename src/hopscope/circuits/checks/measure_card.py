@@ -42,7 +42,7 @@ _THRESHOLDS = (16.0, 4.0, 1.0, 0.2, 0.05, 0.01, 0.002)
 def measure_card(evidence: Evidence, checks: Mapping[CheckName, Check]) -> Card:
     """Measure the card of a circuit; `checks` are the results of its checks."""
     numbers = checks["completeness"].numbers
-    scores = evidence.few.once("attribution", partial(row_scores, evidence.few))
+    scores = evidence.fresh.few.once("attribution", partial(row_scores, evidence.fresh.few))
     by_score = sorted(evidence.evaluator.live_rows, key=lambda row: -float(scores[row.layer, row.head, row.query]))
     order = _falling(evidence)
     return Card(
@@ -59,7 +59,7 @@ def measure_card(evidence: Evidence, checks: Mapping[CheckName, Check]) -> Card:
 
 
 def _faithful(evidence: Evidence, candidates: list[Interventions]) -> list[float]:
-    return [*map(tidy, evidence.faithfulness(evidence.mean_losses(candidates)))]
+    return [*map(tidy, evidence.faithfulness(evidence.fresh.mean_losses(candidates)))]
 
 
 def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
@@ -77,7 +77,7 @@ def _falling(evidence: Evidence) -> list[HeadRow]:
         return sorted(left, key=lambda row: evidence.lost[row].loss.mean)
     while left:
         candidates = [circuit | {row: evidence.off[row]} for row in left]
-        losses = evidence.losses(evidence.rough, candidates, circuit).mean(dim=1).tolist()
+        losses = evidence.fresh.losses(evidence.fresh.rough, candidates, circuit).mean(dim=1).tolist()
         least = losses.index(min(losses))
         order.append(left.pop(least))
         circuit = candidates[least]
@@ -98,7 +98,7 @@ def _baselines(evidence: Evidence, by_score: list[HeadRow]) -> Baselines:
     """Measure other circuits with the same number of active rows, each with the model's own patterns."""
     off, drawn = evidence.base | evidence.off, _random_rows(evidence)
     rivals = [off | dict.fromkeys(rows, KEEP) for rows in drawn]
-    losses = evidence.losses(evidence.rough, rivals, off).mean(dim=1).tolist()
+    losses = evidence.fresh.losses(evidence.fresh.rough, rivals, off).mean(dim=1).tolist()
     best = sorted(range(len(rivals)), key=losses.__getitem__)[:_BEST] if len(rivals) >= _TESTABLE else []
     random = max(_faithful(evidence, [rivals[number] for number in best]), default=None)
     taken = evidence.nothing | dict.fromkeys(by_score[: len(evidence.rows)], KEEP)
@@ -111,7 +111,8 @@ def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
     """Draw distinct random circuits from rows that attend to some role, in heads that are not skipped."""
     own, silent, draws = tuple(sorted(evidence.rows)), evidence.evaluator.skipped, evidence.proof.draws
     rivals = (row for row in evidence.evaluator.live_rows if row[:2] not in silent and evidence.units.heavy(row))
-    pool, found, generator = sorted({*own, *rivals}), dict[tuple[HeadRow, ...], None](), evidence.random("circuits")
+    generator = evidence.fresh.random("circuits")
+    pool, found = sorted({*own, *rivals}), dict[tuple[HeadRow, ...], None]()
     for _ in range(_TRIES * draws):
         drawn = torch.randperm(len(pool), generator=generator)[: len(own)].tolist()
         found[tuple(sorted(pool[number] for number in drawn))] = None
@@ -128,7 +129,7 @@ def _acdc(evidence: Evidence) -> float:
     while low < high:
         middle = (low + high) // 2
         threshold = _THRESHOLDS[middle] * evidence.max_loss
-        left = evidence.rough.once(f"ACDC {threshold}", partial(swept, evidence.rough, units, threshold))
+        left = evidence.fresh.rough.once(f"ACDC {threshold}", partial(swept, evidence.fresh.rough, units, threshold))
         if len(units.on(left)) <= len(evidence.rows):
             found, low = left, middle + 1
         else:
@@ -154,9 +155,9 @@ def swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions
 
 def _untrained(evidence: Evidence) -> float | None:
     """Measure the circuit when its heads have their initial weights; None if the initial weights are not known."""
-    seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
+    seed = int(torch.randint(2**31, (), generator=evidence.fresh.random("untrained")))
     try:
-        untrained = evidence.few.with_untrained(sorted({row[:2] for row in evidence.rows}), seed)
+        untrained = evidence.fresh.few.with_untrained(sorted({row[:2] for row in evidence.rows}), seed)
     except InputError:
         return None
     return tidy(*evidence.faithfulness(untrained.mse([evidence.base])))
@@ -166,5 +167,5 @@ def _found_by(evidence: Evidence) -> FoundBy:
     """Whether rows find their keys by content or by position; with imposed patterns, the whole model is measured."""
     own = evidence.patterns == "own"
     layers = {row.layer for row in evidence.rows} if own else range(evidence.evaluator.shape.layers)
-    rise = highest_rise(evidence.few, evidence.own if own else {}, layers)
+    rise = highest_rise(evidence.fresh.few, evidence.own if own else {}, layers)
     return "not asked" if rise is None else "content" if rise < evidence.max_loss else "position"

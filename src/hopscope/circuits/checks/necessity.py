@@ -33,11 +33,11 @@ def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
         missed = {row: lost.loss.mean for row, lost in evidence.lost.items()}
         pairs = sorted(pairs, key=lambda pair: missed[pair[0]] + missed[pair[1]])[: evidence.proof.pairs]
     candidates: list[Interventions] = [evidence.base | {row: evidence.off[row] for row in pair} for pair in pairs]
-    losses = evidence.screened(candidates, evidence.max_loss)
+    losses = evidence.fresh.screened(candidates, evidence.max_loss)
     best = min(range(len(pairs)), key=losses.__getitem__, default=None)
     if best is None:
         return None
-    return " and ".join(map(evidence.name, pairs[best])), evidence.sure(candidates[best])
+    return " and ".join(map(evidence.name, pairs[best])), evidence.fresh.sure(candidates[best])
 
 
 def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measured] | None = None) -> Check:

@@ -19,15 +19,15 @@ def check_outside(evidence: Evidence) -> Check:
     For each random half, the complementary half is ablated separately. Imposed patterns stay in place meanwhile, since
     an imposed circuit does not claim which rows make its patterns.
     """
-    generator, idle = evidence.random("outside"), list(evidence.carrying_nothing.items())
+    generator, idle = evidence.fresh.random("outside"), list(evidence.carrying_nothing.items())
     imposed = evidence.patterns == "imposed"
     around: Interventions = {row: evidence.imposed[row] for row in evidence.rows} if imposed else {}
     halves: list[Interventions] = []
     for _ in range(evidence.proof.halves // 2):
         order = torch.randperm(len(idle), generator=generator).tolist()
         halves += [around | dict(idle[number] for number in order[start::2]) for start in (0, 1)]
-    losses = evidence.screened(halves, evidence.max_loss, around)
-    worst = evidence.sure(halves[losses.index(max(losses))])
+    losses = evidence.fresh.screened(halves, evidence.max_loss, around)
+    worst = evidence.fresh.sure(halves[losses.index(max(losses))])
     unnamed: dict[HeadRow, list[AttentionPath]] = defaultdict(list)
     for row in evidence.rows:
         for key in sorted(evidence.units.heavy(row)) if evidence.imposed[row].kind in CHOSEN else ():
@@ -35,7 +35,7 @@ def check_outside(evidence: Evidence) -> Check:
                 unnamed[row].append(path)
     named = "; ".join(path.describe(evidence.evaluator.names) for paths in unnamed.values() for path in paths)
     gone = {row: knock_out(*(path.key for path in paths)) for row, paths in unnamed.items()}
-    return outside(evidence.max_loss, worst, len(halves), (named, evidence.sure(gone)) if gone else None)
+    return outside(evidence.max_loss, worst, len(halves), (named, evidence.fresh.sure(gone)) if gone else None)
 
 
 def outside(max_loss: float, half: Measured, halves: int, keys: tuple[str, Measured] | None = None) -> Check:

@@ -48,14 +48,14 @@ def _imposed(evidence: Evidence, row: HeadRow) -> ImposedRow:
     others = [key for key in range(len(visible)) if key not in {*claimed, row.query} and visible[row.query, key]]
     around = evidence.around(row) | evidence.without_backups(row)
     candidates: list[Interventions] = [around | {row: one_hot(key)} for key in others]
-    (own,) = evidence.losses(evidence.few, [around | {row: evidence.imposed[row]}])
+    (own,) = evidence.fresh.losses(evidence.fresh.few, [around | {row: evidence.imposed[row]}])
     loss, margin = float(own.mean()), COUNTS * evidence.max_loss
     (faithfulness,) = evidence.faithfulness([loss], evidence.own if row in evidence.exempt else {})
     limit = max(loss, evidence.max_loss)
-    losses = evidence.screened(candidates, limit)
+    losses = evidence.fresh.screened(candidates, limit)
     lower = [number for number, other in enumerate(losses) if other < loss - margin]
-    gains = own - evidence.losses(evidence.few, [candidates[number] for number in lower])
-    sure = [evidence.measured(gain).interval[0] > margin for gain in gains]
+    gains = own - evidence.fresh.losses(evidence.fresh.few, [candidates[number] for number in lower])
+    sure = [evidence.fresh.measured(gain).interval[0] > margin for gain in gains]
     better = tuple(names[others[number]] for number, surely in zip(lower, sure, strict=True) if surely)
     return ImposedRow(evidence.name(row), faithfulness, len(others), sum(other <= limit for other in losses), better)
 

@@ -19,15 +19,15 @@ def check_sufficiency(evidence: Evidence) -> Check:
     means = [row for row in evidence.at_mean if imposed[row].kind is AblationKind.MEAN]
     blinded = evidence.base | {row: evidence.units.blind(row) for row in means}
     if means:
-        controls[BLIND] = evidence.sure(blinded)
+        controls[BLIND] = evidence.fresh.sure(blinded)
     unmodified = [row for row in evidence.rows if own and imposed[row] == KEEP]
     if unmodified:
         named = {row: tuple(path.key for path in evidence.paths if path.row == row) for row in unmodified}
         alike = {row: Ablation(AblationKind.ALIKE, keys) for row, keys in named.items()}
-        controls[ALIKE_ROWS] = evidence.sure(blinded | alike)
+        controls[ALIKE_ROWS] = evidence.fresh.sure(blinded | alike)
     spread = [row for row in evidence.rows if imposed[row].kind is not AblationKind.ONE_HOT]
     beside = 0 if own else len({*evidence.at_mean, *spread})
-    model, circuit = (evidence.measured(evidence.wholes[number]) for number in (0, 2 if own else 1))
+    model, circuit = (evidence.fresh.measured(evidence.wholes[number]) for number in (0, 2 if own else 1))
     return sufficiency(evidence.max_loss, model, circuit, controls, beside)
 
 

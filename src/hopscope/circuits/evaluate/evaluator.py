@@ -19,7 +19,7 @@ from torch import Tensor
 from hopscope.circuits.evaluate.ablations import CHOSEN, Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.apply import MIXING, InterventionHooks, LayerAblations, PatternCache, by_layer
 from hopscope.errors import InputError
-from hopscope.model.hooks import HookedModel, Pattern, PatternRecorder, Stream
+from hopscope.model.hooks import HookedModel, Patched, Pattern, Stream
 from hopscope.model.role_maps import RoleMaps, Sequences, coordinates, role_maps
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import Problem
@@ -244,10 +244,10 @@ class Evaluator(ABC):
         """Yield the patterns layer by layer, since all patterns at once would fill the memory."""
         streams = [self.transformer.embed(share.batch.inputs[None]) for share in self.shares_for([])]
         for layer in range(self.shape.layers):
-            recorders = [PatternRecorder() for _ in streams]
+            recorders = [Patched() for _ in streams]
             for number, recorder in enumerate(recorders):
                 streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, hooks=recorder)
-            yield torch.cat([recorder.patterns[0] for recorder in recorders], dim=1)
+            yield torch.cat([recorder.patterns[layer] for recorder in recorders], dim=1)
 
     def edit(self, interventions: Interventions) -> InterventionHooks:
         """Return interventions as hooks for the transformer's forward pass on this batch."""

@@ -259,7 +259,6 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
         return []
     scanning, random = Gauge.scanning(evaluator, config), config.budget.orders - 1
     procedure = AppendixE(scanning, units)
-
     stages = 2 + (len(FILLS) if random else 1) + random
 
     def stage(name: str, compute: Callable[[], Interventions], number: int) -> Stage[Interventions]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from hopscope.checks import check_count, check_seed, make_plain
+from hopscope.checks import Count, Range, Whole, check_count, check_fields, check_seed, make_plain
 from hopscope.errors import InputError
 
 SLACK = 0.5
@@ -79,26 +79,23 @@ class SearchBudget:
         InputError: a number is too small, or exceeds another number that must be at least as large.
     """
 
-    orders: int = 3
-    growing: int = 2
-    sequences: int = 64
+    orders: Count = 3
+    growing: Whole = 2
+    sequences: Annotated[int, Range(FEW)] = 64
     confirming: int = 256
     deciding: int = 2048
-    every_subset: int = 10
-    pairs: int = 30
+    every_subset: Whole = 10
+    pairs: Whole = 30
     margin: float = CONFIRM_MARGIN
-    estimating: int = 64
-    most_rows: int | None = None
+    estimating: Annotated[int, Range(FEW)] = 64
+    most_rows: Count | None = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        least = {"orders": 1, "growing": 0, "sequences": FEW, "confirming": self.sequences, "deciding": self.confirming}
-        for name, lowest in {**least, "every_subset": 0, "pairs": 0, "estimating": FEW}.items():
-            check_count(name, getattr(self, name), lowest)
+        check_fields(self)
+        check_count("confirming", self.confirming, least=self.sequences)
+        check_count("deciding", self.deciding, least=self.confirming)
         if not 0 < self.margin < math.inf:
             raise InputError(f"margin must be above 0 and finite, got {self.margin!r}")
-        if self.most_rows is not None:
-            check_count("most_rows", self.most_rows)
 
     @property
     def rough(self) -> int:

@@ -63,9 +63,8 @@ def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generat
 
 def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: float, generator: Random) -> Interventions:
     """Switch off rows, several at a time: make rows uniform first, then replace chain-agnostic rows by their mean."""
-    interventions = _eliminated(
-        gauge, interventions, [{row: UNIFORM} for row in units.on(interventions)], limit, generator
-    )
+    uniform: list[Interventions] = [{row: UNIFORM} for row in units.on(interventions)]
+    interventions = _eliminated(gauge, interventions, uniform, limit, generator)
     for off in (units.mean, lambda row: POSITIONAL):
         background = [{row: off(row)} for row in units.on(interventions) if off(row) in units.offs(row)]
         interventions = _eliminated(gauge, interventions, background, limit, generator)

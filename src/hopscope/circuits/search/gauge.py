@@ -107,13 +107,6 @@ class Gauge:
             mean, error = self._measured(interventions, limit)
         return mean + self.margin * error <= limit
 
-    def sharp(self, interventions: Interventions) -> float:
-        """Return the score of interventions on all available sequences."""
-        if self.further is None:
-            return self.score(interventions)
-        mean, error = self._measured(interventions)
-        return min(self.score(interventions), mean + self.margin * error)
-
     def hopeful(self, interventions: Interventions, least: Sequence[float], limit: float) -> list[int]:
         """Return the indices of the changes that may be within a limit, given the lowest possible costs, `least`.
 
@@ -121,7 +114,8 @@ class Gauge:
         """
         low, high = float(_above(self._losses(interventions), -self.margin)), self.score(interventions)
         if self.further is not None and any(low + cost <= limit < high + cost for cost in least):
-            high = self.sharp(interventions)
+            mean, error = self._measured(interventions)
+            high = min(high, mean + self.margin * error)
         return [number for number, cost in enumerate(least) if high + cost <= limit]
 
     def costs(

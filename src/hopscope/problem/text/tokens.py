@@ -9,7 +9,6 @@ belongs to no chain.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, takewhile
@@ -29,7 +28,6 @@ class Tokens:
         ids, role: the tokens and the role number of each token. If all acceptable answers begin with the same tokens,
             such as a space, these tokens are included.
         chain: the number of every token's chain, as in `Line.chain`; -1 for `text`.
-        line: the number of the fact in which every token ends, in text order from 1; 0 outside facts.
         candidates: for every acceptable answer, the first token in which it differs from the other answers.
         right: index of the right answer among the candidates.
     """
@@ -37,7 +35,6 @@ class Tokens:
     ids: tuple[int, ...]
     role: tuple[int, ...]
     chain: tuple[int, ...]
-    line: tuple[int, ...]
     candidates: tuple[int, ...]
     right: int
 
@@ -61,7 +58,6 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
     space = "" if question.extensions.form == "instruction" else " "
     answers = {answer: f"{text}{space}{answer}" for answer in question.acceptable}
     ids, candidates = answer_tokens(ids, answers, tokenizer, template, f"a question of {question.formulation}")
-    offsets += [(0, 0)] * (len(ids) - len(offsets))
     hops, spans = question.hops, [*role_spans(question)]
     role, chain = [text_role_names(hops).index("text")] * len(ids), [-1] * len(ids)
     taken: set[tuple[int, int]] = set()
@@ -72,10 +68,8 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
             role[number], chain[number] = own, of
             taken.add((own, of))
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
-    starts = question.starts  # the last of which is the question's, whose line is 0
-    line = [bisect_right(starts, end - 1 - first) % len(starts) if start < end else 0 for start, end in offsets]
     right = question.acceptable.index(question.answer)
-    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), candidates, right)
+    return Tokens(tuple(ids), tuple(role), tuple(chain), candidates, right)
 
 
 def check_fast(tokenizer: Any) -> None:
