@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hopscope.benchmark.results import markdown
 from hopscope.errors import InputError
-from hopscope.paper.claims import CLAIMS, STORED, Finding, complete, read_claims, stored, write_claims
+from hopscope.paper.claims import CLAIMS, STORED, THEOREM, Finding, complete, read_claims, stored, write_claims
 from hopscope.paper.section_4 import NEAR_PERFECT, NINE
 from hopscope.records import read_json, write_text
 from hopscope.words import markdown_table
@@ -27,6 +27,7 @@ def claims_table(found: Sequence[Finding], *, short: bool = False) -> str:
         spread, reason = (markdown(text) if outside else text for text in (row.general_column, row.reason))
         cells = [f"{row.id} {row.claim.title}", row.claim.number, row.paper_column]
         said = ", ".join(part for part in (row.in_general, row.share_in_words) if part)
+        said = f"in trained models: {said}" if row.as_the_paper == THEOREM and row.share else said
         rows.append([*cells, said] if short else [*cells, spread, reason])
     heads = ["claim", "paper", "as the paper did it", "in general", "why"]
     return markdown_table(heads[:4] if short else heads, rows)
@@ -91,7 +92,7 @@ def main(arguments: Sequence[str]) -> None:
     readme, page, *folders, models = map(Path, arguments)
     write_claims(models / "claims.json", complete([small_models(models / "summary.json")]))
     write_claims(STORED, condensed([*folders, models]))
-    tables = {folder.name: read_claims(folder / "claims.json") for folder in folders}
+    tables = {folder.name: read_claims(folder / "claims.json") for folder in (*folders, models)}
     known = {name: [row for row in table if row.known] for name, table in tables.items()}
     whole = "\n".join(f"### {name}\n\n{claims_table(rows)}" for name, rows in known.items())
     parts = (
