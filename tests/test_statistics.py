@@ -16,7 +16,7 @@ from scipy.stats import bootstrap
 
 from hopscope.benchmark.points import at_least
 from hopscope.errors import InputError
-from hopscope.statistics import clopper_pearson, fisher, holm, intervals, sign_test, wilson
+from hopscope.statistics import clopper_pearson, fisher, holm, intervals, measured, sign_test, wilson
 from studies.tools.inference import fewer, log_rank, rank_correlation_test, ratio_of_means, survival_median, t_interval
 
 
@@ -51,6 +51,7 @@ def test_bootstrap_intervals_are_scipys(sequences: int, level: float) -> None:
     ).confidence_interval  # fmt: skip
     wanted = np.stack([theirs.low, theirs.high], axis=1)
     np.testing.assert_allclose(intervals(values, 5, level), wanted, rtol=1e-12)
+    assert measured(values[0], 5).mean == pytest.approx(float(values[0].mean()), rel=1e-5)
     np.testing.assert_allclose(intervals(values[1:2], 5, level), wanted[1:2], rtol=1e-12)  # alone as among others
 
 

@@ -68,6 +68,7 @@ def test_in_bf16_rotary_codes_and_read_out_stay_precise(family: str) -> None:
     assert {weight.dtype for weight in mixed._model.parameters()} == {torch.bfloat16, torch.float32}
 
 
+@pytest.mark.slow  # on a processor without hardware for bf16
 def test_a_circuit_checked_in_bf16_has_the_same_card(folder: Path) -> None:
     notes: list[str] = []
 

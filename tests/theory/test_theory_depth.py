@@ -24,6 +24,7 @@ from hopscope.theory.depth import (
     minimum_of_hop,
     minimum_one_head,
     minimum_without_mask,
+    reach,
     theorem_1_bound,
 )
 from hopscope.theory.information_flow import min_layers, simulate
@@ -122,6 +123,7 @@ def test_the_best_order_reaches_the_bound(hops: int) -> None:
 @pytest.mark.parametrize("lookup", [0, 4])
 def test_a_symbol_that_no_chain_has_is_refused(lookup: int) -> None:
     assert [min_layers(hops=3, lookup=number) for number in (1, 2, 3)] == [2, 3, 3]
+    assert [reach(layers) for layers in range(5)] == [0, 0, 1, 3, 7]
     with pytest.raises(InputError, match="lookup must be"):
         min_layers(hops=3, lookup=lookup)
 

@@ -83,7 +83,9 @@ def test_bf16_and_fp32_learn_the_same():
 def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeypatch, tmp_path):
     setup = Setup("run", PROBLEM, replace(TINY, steps=1), (0, 1))
     run = trainer.train(setup, tmp_path / "run", execution=REFERENCE)
-    errors = {}
+    whole = trainer.held_out_errors(run, trainer.HELD_OUT)[1].mean(dim=1)
+    (_, stored), errors = run.result.models, {}
+    assert stored.held_out_standard_error == pytest.approx(float(whole.std() / len(whole) ** 0.5), rel=1e-4)
     for at_once in (1, 64, 100, 256):
         monkeypatch.setattr(trainer, "_HELD_OUT_AT_ONCE", at_once)
         errors[at_once] = trainer.held_out_errors(run, 100)

@@ -100,7 +100,8 @@ def test_later_passes_group_the_examples_differently(size):
     found = []
     for seed in range(10):
         data = Data(ONE_HOP, replace(TINY, examples=size), [seed])
-        first, third = (data._shuffled(torch.arange(n * size, (n + 1) * size), size)[0] for n in (0, 2))
+        first, second, third = (data._shuffled(torch.arange(n * size, (n + 1) * size), size)[0] for n in range(3))
+        assert not torch.equal(second, third)
         batch = torch.empty(size, dtype=torch.int64)
         batch[first] = torch.arange(size) // 64
         found += [len(batch[part].unique()) for part in third.split(64)[:-1]]
@@ -131,7 +132,9 @@ def test_validation_and_held_out_sequences_are_never_trained_on():
     trained = {row for step in range(30) for row in rows(data.training(step).inputs[0])}
     fresh = [row for step in range(30) for row in rows(data.validation(step).inputs[0])]
     kept = rows(held_out(ONE_HOP, 50, seed=5).inputs)
+    pruned = {row for step in range(30) for row in rows(data.pruning(step).inputs[0])}
     assert len(set(fresh)) == 150
     assert not trained & set(fresh)
+    assert not pruned & (trained | set(fresh) | set(kept))
     assert not (trained | set(fresh)) & set(kept)
     assert rows(held_out(ONE_HOP, 50, seed=5).inputs) == kept
