@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from made_results import (
     ALL,
     BACKWARD,
@@ -30,15 +29,12 @@ from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.units import Units
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.lab.run import Run
-from hopscope.model.transformer import Transformer
 from hopscope.paper.models import Learned, StudiedModels, read_models
 from hopscope.paper.presets import PAPER_SHORT
-from hopscope.paper.section_8 import merges, section
+from hopscope.paper.section_8 import section
 from hopscope.records import content_hash
-from hopscope.theory.witness import build_witness
 from hopscope.training.run import RunFolder
 
 
@@ -175,29 +171,6 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     assert {claim for claim in ALL if not found[claim].known} == {"C7", "C9"}
     assert "heads were pruned" in found["C7"].reason
     assert found["C10"].spread.endswith("heads were pruned in training")
-
-
-def test_heads_are_merged_where_weights_of_one_serve_both() -> None:
-    """Three hops by four layers, the second of the witness twice; without the weights of one, one way is left."""
-    made = build_witness(3)
-    first, second, third = made.transformer.blocks
-    four = Transformer(replace(made.transformer.shape, layers=4))
-    four.embed, four.norm, four.read = made.transformer.embed, made.transformer.norm, made.transformer.read
-    for target, source in zip(four.blocks, (first, second, second, third), strict=True):
-        target.load_state_dict(source.state_dict())
-    paths = [(1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"), (2, 1, "x0?", ">x1"),
-             (3, 1, ">x2", ">x3"), (4, 1, "x0?", ">x2")]  # fmt: skip
-
-    def losses() -> dict[tuple[int, int], float]:
-        found = merges(VectorEvaluator.of(four, made.problem), imposed(paths))
-        return {(source[0] + 1, target[0] + 1): loss for (source, target), loss in found.items()}
-
-    known = losses()
-    assert set(known) == {(2, 3), (3, 2)}, "the others have a row with two keys, or carry no answer"
-    assert max(known.values()) < 0.06, "an idle layer that is uniform does a little"
-    with torch.no_grad():
-        four.blocks[2].attention.out.weight.zero_()
-    assert {pair for pair, loss in losses().items() if loss < 1e-6} == {(3, 2)}
 
 
 STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers"

@@ -15,8 +15,6 @@ from typing import Any
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit
-from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, Interventions, one_hot
-from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.search.appendix_e import FILLS, Fill, HeadNumbers
 from hopscope.circuits.search.config import Effort
 from hopscope.lab.run import RunModel
@@ -224,8 +222,8 @@ def _mergeable(a: Sequence[Studied]) -> FirstColumn:
         return NOT_RUN, "", ""
     problem = a[0].setup.problem
     paths = [AttentionPath.named(*path.where, problem.roles) for path in circuit.paths]
-    if found := _merged(paths, problem_scene(problem)):
-        return NOT_RUN, "", f"{counted(len(found), 'merge')} of two heads of A may work by theory; try section_8.merges"
+    if possible := _merges(paths, problem_scene(problem)):
+        return NOT_RUN, "", f"{counted(possible, 'merge')} of two heads of A may work by theory, and none was tried"
     layers = ", ".join(str(path.layer + 1) for path in paths if path.query == query_role(problem.hops))
     why = f"the query itself attends to one place in each of the layers {layers}"
     return "no", f"no two of A's {_heads(a[0])} heads can be merged", why
@@ -257,37 +255,11 @@ def section(result: StudiedModels) -> Section | None:
     )
 
 
-def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumbers, HeadNumbers], float]:
-    """Return the loss of a circuit alone for every possible merge of two heads (C21).
+def _merges(paths: Sequence[AttentionPath], scene: Scene) -> int:
+    """Count the merges of two heads that leave one path per row and can carry the answer in theory."""
 
-    The paper suggests merging layers 7 and 11 of A. The keys are the head whose paths move and the head that receives
-    the paths, each as (layer, head) from 0. Heads with paths from the same query role cannot be merged, since an
-    imposed row attends to one place. Merges that cannot carry the answer in theory are left out. The weights are those
-    of the trained model. Idle heads are uniform or the identity, whichever gives the lower loss.
-    """
-    paths = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths]
-    possible = _merged(paths, evaluator.scene) if evaluator.scene else {}
-    return {heads: _alone(evaluator, merged, FILLS[circuit.fill]) for heads, merged in possible.items()}
-
-
-def _merged(paths: Sequence[AttentionPath], scene: Scene) -> dict[tuple[HeadNumbers, HeadNumbers], list[AttentionPath]]:
-    """Return the paths of every merge of two heads that leaves one path per row and can carry the answer in theory."""
-    found = {}
-    for source, target in permutations(sorted({path.row[:2] for path in paths}), 2):
+    def works(source: HeadNumbers, target: HeadNumbers) -> bool:
         merged = [path._replace(layer=target[0], head=target[1]) if path.row[:2] == source else path for path in paths]
-        if len({path.row for path in merged}) == len(paths) and arrives(scene, merged):
-            found[source, target] = merged
-    return found
+        return len({path.row for path in merged}) == len(paths) and arrives(scene, merged)
 
-
-def _alone(evaluator: Evaluator, paths: Sequence[AttentionPath], fill: Ablation) -> float:
-    """Return the loss with these paths imposed and everything else ablated."""
-    useful, rows = {path.row[:2] for path in paths}, evaluator.rows
-    state: Interventions = {row: fill if row[:2] in useful else UNIFORM for row in rows}
-    state |= {path.row: one_hot(path.key) for path in paths}
-    (best,) = evaluator.mse([state])
-    for head in sorted({row[:2] for row in rows} - useful, reverse=True):
-        other = state | {row: IDENTITY for row in rows if row[:2] == head}
-        (loss,) = evaluator.mse([other])
-        state, best = (other, loss) if loss < best else (state, best)
-    return best
+    return sum(works(*heads) for heads in permutations({path.row[:2] for path in paths}, 2))
