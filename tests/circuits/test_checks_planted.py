@@ -290,7 +290,7 @@ def test_doubt_is_decided_on_more_sequences() -> None:
     for limit in (loss, loss / 4):
         evidence = evidence_of(made, also(1), max_loss=limit, proof=proof)
         assert evidence.lost[row].loss.mean > 0
-        assert ("more" in vars(evidence)) is (limit == loss)
+        assert ("more" in vars(evidence.fresh)) is (limit == loss)
 
 
 @pytest.mark.slow
