@@ -7,6 +7,7 @@ from typing import Any
 
 from studies import (
     census,
+    codes,
     curriculum,
     depth,
     descent,
@@ -44,6 +45,7 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (places.STUDY, draw_places),
         (rows.STUDY, draw_survival),
         (escape.STUDY, draw_escape),
+        (codes.STUDY, None),
         (unsaid.STUDY, draw_unsaid),
         (plateau.STUDY, draw_plateau),
         (curriculum.STUDY, draw_curriculum),
