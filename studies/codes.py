@@ -82,8 +82,9 @@ class CodesResult:
 
 
 def standard(recipe: hs.Recipe) -> CodesStudy:
-    """Return the study of a recipe, with the changes that `places` makes to it for the models that may save a layer."""
-    three, shallow = replace(recipe, layers=LAYERS), replace(places_standard(recipe).recipe, layers=2, heads=4)
+    """Return the study: `LAPTOP` for the circuits, and the recipe as `places` changes it for a layer saved."""
+    three = replace(hs.recipes.LAPTOP, layers=LAYERS)
+    shallow = replace(places_standard(recipe).recipe, layers=2, heads=4)
     pair, none = (hs.RetrievalProblem(hops=2, chains=2, position=code) for code in ("pair", "none"))
     return CodesStudy(
         tuple(
