@@ -63,6 +63,7 @@ def test_wilson_solves_its_equation(trials: int, data: st.DataObject) -> None:
     assert 0 <= low <= successes / trials <= high <= 1
     for p in (low, high):
         assert (successes / trials - p) ** 2 == pytest.approx(1.959963984540054**2 * p * (1 - p) / trials, abs=1e-12)
+    assert wilson(9.2, 9.9) == (wilson(8, 9)[0], wilson(9, 9)[1])  # 9.2 of 9.9 are 8.4 of 9: down and up
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([Fraction(1, 4), Fraction(1, 16), Fraction(17, 32)]))

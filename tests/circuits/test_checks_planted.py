@@ -64,7 +64,6 @@ def test_a_true_circuit_passes_and_one_without_a_path_does_not() -> None:
     assert "sufficiency" in failed(evidence_of(made, {max(made.circuit).row: UNIFORM}))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hops", [1, 2, 3])
 @pytest.mark.parametrize("patterns", ["own", "imposed"])
 def test_the_built_in_circuit_passes_all_checks(hops: int, patterns: str) -> None:
@@ -106,7 +105,6 @@ def backup_outside() -> Evidence:
     return evidence_of(made)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "check"),
     [
@@ -126,7 +124,6 @@ def test_exactly_this_check_fails(plant: Callable[[], Evidence], check: str) -> 
     assert failed(plant()) == (check,)
 
 
-@pytest.mark.slow
 def test_a_wrong_key_and_a_missing_path_fail_several_checks() -> None:
     made = witness(2)
     row = made.circuit[1].row
@@ -136,7 +133,6 @@ def test_a_wrong_key_and_a_missing_path_fail_several_checks() -> None:
     assert {"sufficiency", "outside", "delivery"} <= set(missing)
 
 
-@pytest.mark.slow
 def test_a_silent_twin_delivers_in_theory_alone() -> None:
     """A silent twin of the pair-tying head is claimed in its place; imposed, the first layer is idle anyway."""
     made = witness(2)
@@ -148,7 +144,6 @@ def test_a_silent_twin_delivers_in_theory_alone() -> None:
     assert not checks["necessity"].passed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("patterns", ["own", "imposed"])
 def test_nothing_and_everything_both_fail(patterns: str) -> None:
     made = witness(1)
@@ -192,7 +187,6 @@ def test_the_search_finds_the_backup() -> None:
         assert {*units.paths(grown)} == {*made.circuit, own._replace(head=1)}
 
 
-@pytest.mark.slow
 def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     """Planted: a head that rests where it reads nothing, and attends to x0> with a seventh of its weight."""
     evidence, head = resting(0.15)
@@ -202,7 +196,6 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     assert check.says == f"not surely needed: {head.describe(evidence.evaluator.names)}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", [KEEP, POSITIONAL])
 def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablation) -> None:
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: form})
@@ -210,7 +203,6 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablati
     assert check_necessity(evidence).passed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mixed", [True, False])
 def test_an_imposed_circuit_is_one_hot(mixed: bool) -> None:
     """Planted: a row that attends to itself a little, and an idle row at its positional mean."""
@@ -224,7 +216,6 @@ def test_an_imposed_circuit_is_one_hot(mixed: bool) -> None:
     assert check.says.endswith("; 1 rows are neither ablated nor one-hot at a key")
 
 
-@pytest.mark.slow
 def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
     """Its last retrieval step is lost: imposed, the key that it should attend to would do."""
     made = witness(2)
@@ -236,7 +227,6 @@ def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
     assert not check.passed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("score", [0.56, -2.0])
 def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
     """Planted: a row writes a third of the answer with 0.1 more, or less, weight on its own chain."""
@@ -249,7 +239,6 @@ def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
     assert not check.passed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("patterns", ["own", "imposed"])
 def test_outside_takes_what_is_known_of_a_chain_and_no_rest(patterns: str) -> None:
     """Planted: two heads at rest, of which one alone does harm where uniform; and two that attend hardly visibly."""
@@ -260,7 +249,6 @@ def test_outside_takes_what_is_known_of_a_chain_and_no_rest(patterns: str) -> No
     assert not check_outside(cancelling_outside(patterns)).passed
 
 
-@pytest.mark.slow
 def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
     """Imposed patterns make it idle, so that no loss of the imposed circuit could tell."""
     made = witness(2)
@@ -271,7 +259,6 @@ def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
         assert not check_right_keys(evidence).passed
 
 
-@pytest.mark.slow
 def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_least() -> None:
     """Planted: a head whose other rows are nothing (`zero`). As a whole it may be uniform or at itself too."""
     rows = [HeadRow(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
@@ -281,7 +268,6 @@ def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_leas
     assert max(losses) > 1.2 * min(losses)
 
 
-@pytest.mark.slow
 def test_doubt_is_decided_on_more_sequences() -> None:
     """A threshold amid a row's losses; and one far below, where a few sequences do."""
     made, row = shared_answer(), LAST_OF_TWO._replace(head=1).row
@@ -304,7 +290,6 @@ def test_the_same_circuit_gets_the_same_checks_and_card() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.slow
 def test_the_card_of_a_true_circuit() -> None:
     """The witness of two hops: faithful in every way, and better than with untrained heads."""
     evidence = evidence_of(witness(2, 3))

@@ -171,6 +171,7 @@ def test_random_bits_are_splitmix64():
     expected = [mix((origin + i * 0x9E3779B97F4A7C15) & mask) for i in range(1, 6)]
     found = [int(bits) & mask for bits in random_bits(torch.tensor(seed), torch.tensor(index), 5)]
     assert found == expected
+    assert derive_seed(1, "ab", "c") != derive_seed(1, "a", "bc")
 
 
 def test_sampling_leaves_the_global_random_state_alone():

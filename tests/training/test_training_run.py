@@ -118,6 +118,10 @@ def test_memory_leaves_out_patterns_that_kernels_compute_again(monkeypatch):
     """Fused attention computes patterns again in the backward pass: with them a run that fits would be refused."""
     setup = Setup("run", ONE_HOP, TINIEST, (0, 1))
     plain_way = least_memory(setup, REFERENCE)
+    twice = least_memory(replace(setup, recipe=replace(TINIEST, batch_size=2 * TINIEST.batch_size)), REFERENCE)
+    drawn = Ensemble(ONE_HOP, TINIEST, (0,), REFERENCE).weights().values()
+    matrices = sum(weight.numel() for weight in drawn if weight.squeeze().dim() == 2)
+    assert 2 * plain_way - twice == 16 * 2 * matrices  # a weight, its gradient and its two moments, in both models
     monkeypatch.setattr("hopscope.training.execution.kernels_used", lambda *given: (True, False))
     fused = least_memory(setup, replace(REFERENCE, kernels=True))
     rows, patterns = TINIEST.batch_size * ONE_HOP.sequence_length, TINIEST.heads * ONE_HOP.sequence_length
