@@ -68,7 +68,7 @@ def test_necessity(parts: dict[str, Lost], pair: tuple[str, Measured] | None, no
     assert check.passed is (not not_needed)
     assert check.numbers["not_needed"] == (1 if not_needed else 0)
     if not_needed:
-        assert check.says == f"not surely needed: {not_needed}"
+        assert check.says == f"1 of 2 parts not surely needed: {not_needed}"
     assert check.numbers["least"] == min(part.loss.mean for part in parts.values())
 
 

@@ -198,7 +198,7 @@ def test_text_is_one_screen() -> None:
     assert "FAIL" not in text
     for line in (
         "size          4 paths; 5 active rows and 2 at a mean: 10% of 70",
-        "faithfulness  own patterns; rest uniform 0.900, mean 0.950, resample 0.920",
+        "faithfulness  own patterns; rest off 0.900, mean 0.950, resample 0.920",
         "curve         CPR 0.625, CMD 0.625",
         "baselines     best of 7 random circuits not testable, ACDC 0.500,",
         "tags          serial; position-based",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hopscope.circuits.checks.card import Card, CertificateConfig, Check, CheckName, Faithfulness, all_passed, failing
@@ -200,7 +200,7 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
     size, damage, others = card.size, card.completeness, card.baselines
 
     def shares(faithfulness: Faithfulness) -> str:
-        return ", ".join(f"{way} {share:.3f}" for way, share in asdict(faithfulness).items())
+        return f"off {faithfulness.uniform:.3f}, mean {faithfulness.mean:.3f}, resample {faithfulness.resample:.3f}"
 
     def share(value: float | None, unless: str = "not measured") -> str:
         return unless if value is None else f"{value:.3f}"
@@ -212,8 +212,8 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
         ("faithfulness", f"own patterns; rest {shares(card.own)}"),
         ("", f"imposed patterns; rest {shares(card.imposed)}"),
         ("curve", f"CPR {card.curve.cpr:.3f}, CMD {card.curve.cmd:.3f}"),
-        ("completeness", f"{damage.whole:.2f} of the damage, worst row {damage.worst_row:.2f}, "
-        f"worst key {damage.worst_key:.2f}"),
+        ("completeness", f"{damage.whole:z.2f} of the damage, worst row {damage.worst_row:z.2f}, "
+        f"worst key {damage.worst_key:z.2f}"),
         ("baselines", f"best of {others.drawn} random circuits {share(others.random, 'not testable')}, "
         f"ACDC {share(others.acdc)}, attribution {share(others.attribution)}, "
         f"untrained heads {share(others.untrained)}"),
@@ -228,9 +228,10 @@ def card_lines(card: Card) -> list[str]:
 
 
 def check_lines(check: Check) -> list[str]:
-    """Return one check as lines to print: its outcome and what it found."""
-    outcome = {"passed": "pass", "failed": "FAIL"}.get(check.outcome, check.outcome)
-    return textwrap.wrap(f"{outcome}  {check.name:<12}  {check.says}", WIDTH, subsequent_indent=" " * 20)
+    """Return one check as up to four lines to print: its outcome and what it found."""
+    outcome, more = {"passed": "pass", "failed": "FAIL"}.get(check.outcome, check.outcome), " ... (all: circuit.json)"
+    text = f"{outcome}  {check.name:<12}  {check.says}"
+    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * 20, max_lines=4, placeholder=more)
 
 
 def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:

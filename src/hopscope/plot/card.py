@@ -104,7 +104,7 @@ def _draw_shares(axes: Axes, card: Card) -> None:
     for row, shares in enumerate((card.imposed, card.own)):
         for way, share in asdict(shares).items():
             mark, color = marks[way]
-            label = f"rest {way}" if row else None
+            label = f"rest {'off' if way == 'uniform' else way}" if row else None
             axes.plot([max(share, _LOWEST)], [row], mark, color=color, markersize=5, label=label, clip_on=False)
     axes.axvline(1, color=INK, linewidth=0.7, linestyle="--", zorder=0)
     axes.set_yticks([0, 1], ["imposed", "own"])

@@ -85,7 +85,8 @@ class Size:
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """How far a circuit gets from nothing (0) to the model (1), with all other rows ablated in one of three ways."""
+    """How far a circuit gets from nothing (0) to the model (1), with all other rows off (`uniform`), at their mean, or
+    with the pattern of another sequence (`resample`)."""
 
     uniform: float
     mean: float

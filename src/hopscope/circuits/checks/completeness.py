@@ -13,6 +13,7 @@ from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
 from hopscope.circuits.evaluate.ablations import Interventions, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.words import counted
 
 _WHOLE, _EACH = 0.5, 0.25
 """The required damage to the model as a share of the damage to the circuit: in total and for each part that matters."""
@@ -89,7 +90,7 @@ def completeness(
     worst = [min((rise.model / rise.circuit for rise in of.values()), default=0.0) for of in felt]
     says = f"knocked out of the model, the circuit does {whole:.0%} of the damage that it does in itself"
     if short:
-        says += f"; something else steps in for {'; '.join(short)}"
+        says += f"; something else steps in for {counted(len(short), 'part')}: {'; '.join(short)}"
     passed = any(felt) and whole >= _WHOLE and not short
     numbers = {"whole": whole, "worst_row": worst[0], "worst_key": worst[1]}
     return Check("completeness", "passed" if passed else "failed", says, numbers)

@@ -74,10 +74,7 @@ class FreshLosses:
     def screened(
         self, candidates: Sequence[Interventions], limit: float, near: Interventions | None = None
     ) -> list[float]:
-        """Return mean losses under many candidates.
-
-        Losses are measured on the `rough` sequences, and on `few` if it is not clear on which side of `limit` they are.
-        """
+        """Return mean losses on `rough`, or on `few` for candidates that `rough` leaves in doubt about `limit`."""
         rough = self.losses(self.rough, candidates, near)
         close = [number for number, loss in enumerate(rough) if self.in_doubt(loss, limit)]
         means: list[float] = rough.mean(dim=1).tolist()

@@ -57,7 +57,7 @@ def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measu
     least = min((lost.loss for lost in parts.values()), key=lambda loss: loss.mean)
     says = f"without any one of its {len(parts)} rows and keys the loss is at least {least.mean:.3f}"
     if not_needed:
-        says = f"not surely needed: {'; '.join(not_needed)}"
+        says = f"{len(not_needed)} of {len(parts)} parts not surely needed: {'; '.join(not_needed)}"
     numbers = {"least": least.mean, "not_needed": float(len(not_needed))}
     if pair:
         numbers["best_pair"] = pair[1].mean

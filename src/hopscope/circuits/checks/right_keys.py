@@ -70,7 +70,7 @@ def right_keys(rows: Sequence[ImposedRow]) -> Check:
     ]
     says = f"each of {len(rows)} rows serves with its own key, and no other key serves it as well"
     if wrong:
-        says = f"these rows attend elsewhere, or other keys serve as well: {'; '.join(wrong)}"
+        says = f"{len(wrong)} of {len(rows)} rows attend elsewhere, or other keys serve as well: {'; '.join(wrong)}"
     least = min((row.faithfulness for row in rows), default=0.0)
     numbers = {"wrong": float(len(wrong)), "least_faithfulness": least}
     return Check("right_keys", "passed" if rows and not wrong else "failed", says, numbers)
