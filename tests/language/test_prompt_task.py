@@ -250,6 +250,7 @@ def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:
     for wrong, why in (
         (lines[:7], "at least 8 prompts, got 7"),
         ([*lines[:3], "{", *lines[3:]], "line 4 of .* is not JSON"),
+        (["[" + ",".join(lines) + "]"], r"line 1 of .* \(one prompt per line\): Expected object, got array"),
         ([*lines, json.dumps({"prompt": "a", "answers": ["b", "c"]})], "line 9 of .*roles"),
     ):
         file.write_text("\n".join(wrong))

@@ -162,7 +162,7 @@ class PromptTask:
                     value = json.loads(line)
                 except ValueError as error:
                     raise InputError(f"line {number} of {path} is not JSON ({in_a_line(error)})") from None
-                prompts.append(convert(value, Prompt, f"line {number} of {path}"))
+                prompts.append(convert(value, Prompt, f"line {number} of {path} (one prompt per line)"))
         return cls(path.stem, tuple(prompts))
 
     def write(self, path: Path | str) -> None:
