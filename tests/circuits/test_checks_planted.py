@@ -35,17 +35,7 @@ from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
 from hopscope.circuits.checks.sufficiency import check_sufficiency
-from hopscope.circuits.evaluate.ablations import (
-    ALIKE,
-    IDENTITY,
-    KEEP,
-    POSITIONAL,
-    UNIFORM,
-    ZERO,
-    Ablation,
-    AblationKind,
-    one_hot,
-)
+from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, ZERO, Ablation, AblationKind, one_hot
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.own_patterns import with_backups
 from hopscope.problem.paths import HeadRow, PathGroup
@@ -243,7 +233,7 @@ def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
 def test_outside_takes_what_is_known_of_a_chain_and_no_rest(patterns: str) -> None:
     """Planted: two heads at rest, of which one alone does harm where uniform; and two that attend hardly visibly."""
     evidence = cancelling_at_rest(patterns)  # type: ignore[arg-type]
-    assert ALIKE in evidence.carrying_nothing.values()
+    assert Ablation(AblationKind.ALIKE) in evidence.carrying_nothing.values()
     assert check_outside(evidence).passed
     assert not check_outside(cancelling_little(patterns)).passed  # type: ignore[arg-type]
     assert not check_outside(cancelling_outside(patterns)).passed
@@ -263,7 +253,8 @@ def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_leas
     """Planted: a head whose other rows are nothing (`zero`). As a whole it may be uniform or at itself too."""
     rows = [HeadRow(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
     evidence = evidence_of(witness(2), dict.fromkeys(rows, ZERO), patterns="imposed")
-    losses = evidence.fresh.few.mse([{**evidence.imposed, LAST_OF_TWO.row: off} for off in (ZERO, UNIFORM, IDENTITY)])
+    offs = (ZERO, UNIFORM, Ablation(AblationKind.IDENTITY))
+    losses = evidence.fresh.few.mse([{**evidence.imposed, LAST_OF_TWO.row: off} for off in offs])
     assert evidence.lost[LAST_OF_TWO.row].loss.mean == pytest.approx(min(losses), rel=0.1)
     assert max(losses) > 1.2 * min(losses)
 

@@ -12,7 +12,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.statistics import Measured
-from studies import census
+from studies import census, codes
 from studies.census import CensusResult
 from studies.figures.census import census as figure
 from studies.tools.circuits import CircuitSummary
@@ -158,3 +158,16 @@ def test_tables_and_figures():
     assert sizes.lines[0].get_xydata().tolist() == [[6, 6 / 7], [7, 0], [8, 1 / 7]]  # none has seven
     with pytest.raises(InputError, match="no model has a circuit"):
         figure(CensusResult((), ()))
+
+
+@pytest.mark.parametrize(
+    ("pair", "token", "first"), [(16, 9, "confirmed"), (9, 16, "refuted"), (16, 12, "inconclusive")]
+)
+def test_position_codes_are_compared_by_how_many_double(pair: int, token: int, first: str):
+    kinds = [
+        (code, "doubling" if seed < n else "serial")
+        for code, n in (("pair", pair), ("token", token))
+        for seed in range(16)
+    ]
+    models = [summary(SERIAL, seed, strategy=kind, model=f"{code}/{seed}") for seed, (code, kind) in enumerate(kinds)]
+    assert codes.judge(codes.CodesResult(tuple(models), ()))[0].verdict == first

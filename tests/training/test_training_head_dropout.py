@@ -122,15 +122,6 @@ def test_heads_are_dropped_only_once_a_hop_is_learned_also_when_resumed(tmp_path
     assert drawn == []
 
 
-def test_a_model_that_drops_no_head_trains_as_it_does_alone(tmp_path, monkeypatch):
-    losses = []
-    for dropping, seeds in (([True, False], (1, 2)), ([False], (2,))):
-        monkeypatch.setattr(Schedule, "drops_heads", property(lambda self, dropping=dropping: dropping))
-        run = train(Setup("run", PROBLEM, TINY, seeds), tmp_path / str(len(seeds)), execution=REFERENCE)
-        losses.append(run.result.models[-1].held_out_loss)
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-
-
 def test_heads_are_dropped_from_some_hops_learned_to_all():
     recipe = replace(TINY, head_dropout_after=1)
     rows = np.array([[0.4, 0.8], [0.8, 0.4], [0.8, float("nan")]])
