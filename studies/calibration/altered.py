@@ -30,6 +30,15 @@ def start_of(problem: hs.RetrievalProblem, pair: int) -> int:
     return 2 * problem.chains * ((problem.hops - pair) if pair else problem.hops)
 
 
+LOUD = 10.0
+"""Length of the vector that an added head writes if it does not rest."""
+
+
+def tying_path(problem: hs.RetrievalProblem, layer: int, head: int, pair: int) -> hs.AttentionPath:
+    """Return the path along which a pair's second members attend to its first; layer and head count from 0."""
+    return hs.AttentionPath(layer, head, problem.roles.index(f">x{pair}"), problem.roles.index(f"x{pair - 1}>"))
+
+
 class AlteredBlock(nn.Module, ABC):
     """A block of a known model. A subclass defines its attention pattern and what its heads write.
 

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 import hopscope as hs
-from studies.calibration.altered import Altered, AlteredBlockAsItWas
+from studies.calibration.altered import Altered, AlteredBlockAsItWas, tying_path
 from studies.calibration.backup import Backup, may_have_backup, with_backup
 from studies.calibration.resting import Rest, resting
 from studies.calibration.sink import Sink, with_sink
@@ -247,7 +247,7 @@ def _idle_key(host: Host, generator: torch.Generator) -> Planted | None:
         return None
     layer, pair, seed = _integers(generator, (0, host.transformer.shape.layers - 1), (1, host.hops), (0, 2**31))
     rest = Rest(layer, pair, _between(0.12, 0.35, generator), seed)
-    model, path = resting(host, rest).model(host.problem), rest.path(host.problem, host.heads)
+    model, path = resting(host, rest).model(host.problem), tying_path(host.problem, layer, host.heads, pair)
     return Planted((*host.circuit, path), f"and {_said(host, path)}, at rest", model, {path: "knock_out"})
 
 
@@ -274,7 +274,7 @@ def _by_turns(host: Host, generator: torch.Generator) -> Planted | None:
 def _sink(host: Host, generator: torch.Generator) -> Planted | None:
     layer, pair, seed = _integers(generator, (0, host.transformer.shape.layers - 1), (1, host.hops + 1), (0, 2**31))
     sink = Sink(layer, pair, seed)
-    model, path = with_sink(host, sink).model(host.problem), sink.path(host.problem, host.heads)
+    model, path = with_sink(host, sink).model(host.problem), tying_path(host.problem, layer, host.heads, pair)
     said = f"and {_said(host, path)}, where it reads nothing"
     return Planted((*host.circuit, path), said, model, {path: "moved"})
 

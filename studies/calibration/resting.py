@@ -15,10 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import hopscope as hs
-from studies.calibration.altered import Altered, BlockWithMore, Known, start_of
-
-MAGNITUDE = 10.0
-"""Length of the vector that the head writes if it does not rest at all."""
+from studies.calibration.altered import LOUD, Altered, BlockWithMore, Known, start_of
 
 
 @dataclass(frozen=True)
@@ -38,17 +35,6 @@ class Rest:
     weight: float
     seed: int
 
-    def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
-        """Return the path along which the head attends a little, which the model does not need.
-
-        Args:
-            problem: the problem, which names the roles.
-            head: the number of the head in its layer, from 0. It is the known model's number of heads.
-        """
-        return hs.AttentionPath(
-            self.layer, head, problem.roles.index(f">x{self.pair}"), problem.roles.index(f"x{self.pair - 1}>")
-        )
-
 
 def resting(known: Known, rest: Rest) -> Altered:
     """Return a known model with one head added at the end of every layer.
@@ -59,7 +45,7 @@ def resting(known: Known, rest: Rest) -> Altered:
     """
     own, generator = _pattern(known.problem, rest), torch.Generator().manual_seed(rest.seed)
     direction = torch.randn(known.transformer.shape.d_model, generator=generator)
-    writes, nothing = MAGNITUDE * direction / direction.norm(), torch.zeros_like(direction)
+    writes, nothing = LOUD * direction / direction.norm(), torch.zeros_like(direction)
     return Altered(
         known.transformer, lambda layer, block: _WithRest(block, own, writes if layer == rest.layer else nothing)
     )

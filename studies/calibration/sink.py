@@ -14,11 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-import hopscope as hs
-from studies.calibration.altered import Altered, BlockWithMore, Known, start_of
-
-MAGNITUDE = 10.0
-"""Length of the vector that the head writes if all of its weight is away from the sinks."""
+from studies.calibration.altered import LOUD, Altered, BlockWithMore, Known, start_of
 
 
 @dataclass(frozen=True)
@@ -35,16 +31,6 @@ class Sink:
     pair: int
     seed: int
 
-    def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
-        """Return the path along which the head attends to the key where it rests.
-
-        Args:
-            problem: the problem, which names the roles.
-            head: the number of the head in its layer, from 0. It is the known model's number of heads.
-        """
-        roles = problem.roles
-        return hs.AttentionPath(self.layer, head, roles.index(f">x{self.pair}"), roles.index(f"x{self.pair - 1}>"))
-
 
 def with_sink(known: Known, sink: Sink) -> Altered:
     """Return a known model with one head added at the end of every layer.
@@ -57,7 +43,7 @@ def with_sink(known: Known, sink: Sink) -> Altered:
     start = start_of(problem, sink.pair)
     keys = torch.arange(start, start + 2 * problem.chains, 2)
     drawn = torch.randn(2, known.transformer.shape.d_model, generator=generator)[0]
-    wrong, nothing = MAGNITUDE * drawn / drawn.norm(), torch.zeros_like(drawn)
+    wrong, nothing = LOUD * drawn / drawn.norm(), torch.zeros_like(drawn)
     return Altered(
         known.transformer,
         lambda layer, block: _WithSink(block, keys, problem.sequence_length, wrong if layer == sink.layer else nothing),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +14,6 @@ import torch
 import hopscope as hs
 from studies.tools.conditions import finished
 from studies.tools.inference import share_in_words, spread_in_words
-from studies.tools.records import markdown_table
 from studies.tools.work import Work
 
 NamedPath = tuple[int, int, str, str]
@@ -40,7 +39,6 @@ class CircuitSummary:
         again: the paths of the circuits that searches in other orders found, with one entry for each order.
         imposed: the paths of the circuit with imposed patterns (the paper's Appendix E procedure); empty if there is no
             such circuit or its loss is too high.
-        imposed_again: the same as `again`, with imposed patterns.
     """
 
     model: str
@@ -55,7 +53,6 @@ class CircuitSummary:
     paths: tuple[NamedPath, ...] = ()
     again: tuple[tuple[NamedPath, ...], ...] = ()
     imposed: tuple[NamedPath, ...] = ()
-    imposed_again: tuple[tuple[NamedPath, ...], ...] = ()
 
     def solves(self, max_loss: float) -> bool:
         """Whether the loss of the unchanged model is below `max_loss`; False if the model diverged."""
@@ -109,7 +106,6 @@ class CircuitSummary:
             paths=paths,
             again=tuple(again),
             imposed=tuple(path.where for path in imposed.paths) if imposed else (),
-            imposed_again=imposed.others if imposed else (),
         )
 
 
@@ -162,7 +158,7 @@ def find_circuits(setups: Sequence[hs.Setup], folder: Path, work: Work, search: 
         if diverged(run):
             summaries.append(CircuitSummary(name, run.seeds[0], run.recipe.layers, None, run.problem.hops, None))
         elif (run.path / "circuit.json").exists():
-            summaries.append(CircuitSummary.of(circuit_at(run.path, None, search), name))
+            summaries.append(CircuitSummary.of(hs.Circuit.load(run.path / "circuit.json", run.hash), name))
     return tuple(summaries)
 
 
@@ -232,15 +228,3 @@ def rows_by_group(groups: Sequence[Sequence[CircuitSummary]]) -> list[list[str]]
     """Return the rows of `ROWS`, with a cell for each group of models."""
     solved = [[model for model in group if model.paths] for group in groups]
     return [[name, *map(report, solved)] for name, report in ROWS.items()]
-
-
-def circuits_table(summaries: Iterable[CircuitSummary]) -> str:
-    """Return a Markdown table with a row for each model."""
-    rows = []
-    for summary in summaries:
-        step = "" if summary.step is None else f" at step {summary.step}"
-        loss = "diverged" if summary.loss is None else f"{summary.loss:.4f}"
-        paths, delivers = f"{len(summary.paths)} ({len(summary.imposed) or '-'})", "yes" if summary.delivers else "no"
-        certified = ", ".join(f"{patterns} patterns" for patterns in summary.certified) or "no"
-        rows.append((f"{summary.model}{step}", loss, summary.strategy, paths, certified, delivers))
-    return markdown_table(("model", "loss", "strategy", "paths (imposed)", "certified", "delivers"), rows)

@@ -139,10 +139,10 @@ def never(
 
 
 def at_all(
-    hypothesis: str, observed: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
+    hypothesis: str, observed: str, n: int, *, happened: bool, rare: float = RARE, lacking: str = ""
 ) -> Judgement:
     """Judge whether an event happens at all: the verdict is the opposite of that of `never`."""
-    none = never(hypothesis, observed, n, happened=happened, rare=rare, few=few, lacking=lacking)
+    none = never(hypothesis, observed, n, happened=happened, rare=rare, lacking=lacking)
     return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict))
 
 

@@ -79,6 +79,8 @@ class Work:
                     line.report(number, len(jobs))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for process in [*(pool._processes or {}).values()]:  # else leaving the block waits for what runs
+                    process.terminate()
                 raise
 
 

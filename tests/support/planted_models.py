@@ -23,7 +23,7 @@ from hopscope.theory.witness import Witness, build_witness
 from hopscope.theory.witness.program import Head, LayerProgram, Term, assemble, same_code, same_symbol
 from hopscope.training.data import held_out
 from studies.calibration import resting as rests
-from studies.calibration.altered import Altered, BlockWithMore
+from studies.calibration.altered import Altered, BlockWithMore, tying_path
 from studies.calibration.sink import Sink, with_sink
 
 LAST_OF_TWO = AttentionPath(2, 0, 4, 3)
@@ -141,7 +141,7 @@ def sink() -> Evidence:
     """The witness of three hops with one head more, which rests at a key of its own chain and reads nothing of it. That
     it attends there is claimed as a path."""
     known, rest = witness(3), Sink(0, 1, 5)
-    path = rest.path(known.problem, known.transformer.shape.heads)
+    path = tying_path(known.problem, rest.layer, known.transformer.shape.heads, rest.pair)
     return _evidence(with_sink(known, rest), known, {path.row: one_hot(path.key)})
 
 
@@ -150,7 +150,7 @@ def resting(weight: float) -> tuple[Evidence, AttentionPath]:
     is at its positional mean; and the path to what it attends to with that weight."""
     known, rest = build_witness(hops=3), rests.Rest(0, 2, weight, 0)
     known.transformer.requires_grad_(False)
-    path = rest.path(known.problem, known.transformer.shape.heads)
+    path = tying_path(known.problem, rest.layer, known.transformer.shape.heads, rest.pair)
     return _evidence(rests.resting(known, rest), known, {path.row: POSITIONAL}), path
 
 

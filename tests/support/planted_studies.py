@@ -52,6 +52,6 @@ def summary(
 ) -> CircuitSummary:
     """A model with that circuit."""
     known = {"model": f"4-layers/seed-{seed:03d}", "layers": 4, "step": None, "hops": 3, "loss": 0.01, "delivers": True}
-    known |= {"certified": (), "imposed_again": ()} | changes
+    known |= {"certified": ()} | changes
     ends = tuple(map(tuple, again))
     return CircuitSummary(seed=seed, strategy=strategy, paths=tuple(paths), again=ends, imposed=tuple(imposed), **known)

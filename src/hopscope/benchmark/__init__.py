@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 
 
-class _Room(ModuleType):
+class _CallableModule(ModuleType):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         from hopscope.benchmark.run import benchmark
 
         return benchmark(*arguments, **named)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallableModule

@@ -266,6 +266,8 @@ def _task(name: str, hops: Any, count: Any, options: dict[str, Any]) -> Task:
         depths, number, settings = msgspec.convert(given, tuple[list[int], int, BenchmarkSettings], strict=False)
     except msgspec.ValidationError as error:
         raise InputError(f"{given} does not fit: {error}") from None
+    if settings.mode == "exact":
+        raise InputError("Inspect's models do not say how likely each answer is; leave out mode")
     return build([q for depth in depths for q in settings.questions(Cell(name, depth), number)], settings)
 
 

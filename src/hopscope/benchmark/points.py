@@ -185,7 +185,7 @@ def by_line(model: str, cell: Cell, records: Sequence[Record], settings: Benchma
 
 
 def compare(first: Sequence[Record], second: Sequence[Record], settings: BenchmarkSettings) -> ModelPair | None:
-    """Compare two models' records at one point, paired by question; None if both models answered no question."""
+    """Compare two models' records at one point, paired by question; None if no question was answered by both models."""
     others, attempts = {record.id: record for record in second}, settings.attempts
     pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := others.get(a.id))]
     both = sum(chance for _, _, chance in pairs)

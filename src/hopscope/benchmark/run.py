@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from hopscope.benchmark.answers import Keep, Record, Trial
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results, write_summary
-from hopscope.benchmark.settings import BenchmarkSettings, cells
+from hopscope.benchmark.settings import HUB, BenchmarkSettings, cells, runs_here
 from hopscope.checks import check_count, check_folder, check_items, check_type
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
@@ -31,7 +31,7 @@ class Respondent(Protocol):
 def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
     """Open a model by name: a folder, a GGUF file, `hub/` and the model's name on a hub, or a name for Inspect AI."""
     here = {key: opening.pop(key) for key in ("device", "batch", "trust_remote_code", "precision") if key in opening}
-    if Path(name).exists() or name.startswith(HUB):
+    if runs_here(name):
         from hopscope.benchmark.local import LocalModel
 
         return LocalModel(name.removeprefix(HUB), **here)
@@ -42,10 +42,6 @@ def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
     except ImportError:
         raise needs_extra("a model behind a provider", "inspect-ai", "llm") from None
     return HostedModel(name, logs, **opening)
-
-
-HUB = "hub/"
-"""The prefix of a hub's name `org/model`; that model runs here, from the hub's cache or after a download."""
 
 
 def benchmark(
@@ -102,13 +98,13 @@ def benchmark(
         Results(folder, settings)
     logs = folder / "inspect"
     opened = [open_model(model, logs, **opening) if isinstance(model, str) else model for model in models]
-    results = Results(folder, settings)
+    questions = [question for cell in points for question in settings.questions(cell, count)]
     busy = f"another program writes to {folder}; wait for it or choose another folder"
     with lock(folder / ".lock", busy):
+        results = Results(folder, settings)  # as others left it
         for model in opened:
             results.add_model(model.name, model.identity)
         for model in opened:
-            questions = [question for cell in points for question in settings.questions(cell, count)]
             try:
                 _ask_missing(model, questions, results, progress)
             finally:

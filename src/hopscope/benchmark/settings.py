@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from hopscope.checks import Count, Range, Seed, check_count, check_fields, check_items, check_type
@@ -87,3 +88,12 @@ def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -
     if hops and "equations" not in depths:
         raise InputError(f"hops can be set only for equations, got hops for {', '.join(depths)}; leave hops out")
     return [Cell(name, hops) for name, those in depths.items() for hops in dict.fromkeys(those)]
+
+
+HUB = "hub/"
+"""The prefix of a hub's name `org/model`; that model runs here, from the hub's cache or after a download."""
+
+
+def runs_here(name: str) -> bool:
+    """Whether a model of this name runs on this machine, and not behind a provider."""
+    return Path(name).exists() or name.startswith(HUB)

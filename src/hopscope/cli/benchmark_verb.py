@@ -12,7 +12,7 @@ import click
 import hopscope as hs
 from hopscope.benchmark.answers import Record
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
-from hopscope.benchmark.settings import cells
+from hopscope.benchmark.settings import cells, runs_here
 from hopscope.checks import check_outside_runs
 from hopscope.cli.options import COUNT, PATH, NumberList, field_options, json_option, refuse_given
 from hopscope.display import Display, for_people
@@ -65,7 +65,7 @@ def benchmark(
     chosen = hs.BenchmarkSettings(**settings, extensions=hs.Extensions(**extensions))
     if len(set(models)) != len(models):
         raise hs.InputError(f"a model was named twice: {', '.join(models)}; name each once")
-    folders = [Path(name).exists() or name.startswith("hub/") for name in models]
+    folders = [runs_here(name) for name in models]
     if all(folders):
         why = "a model folder runs here and has no provider"
         refuse_given(why, "base_url", "arguments", "connections", "timeout", "reasoning_effort")

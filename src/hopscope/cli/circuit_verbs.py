@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hopscope as hs
+from hopscope.checks import check_outside_runs
 from hopscope.cli.options import COUNT, FOLDER, PATH, STEP, all_of, field_options, json_option, refuse_given
 from hopscope.display import stages_display
 from hopscope.records import plain
@@ -84,6 +85,8 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
     task = _task(path, options)
     if task is None:
         refuse_given("only a language model's circuit has --out", "out")
+    if out is not None:
+        check_outside_runs(out)
     if show:
         refuse_given("--show searches nothing", *options["search"], "overwrite", "faithfulness")
         stored = _stored(path, task, options, out)
@@ -288,6 +291,9 @@ def _followed(
         raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
     if out is not None and out.suffix != ".json":  # its figure has the same name with another ending
         raise hs.InputError(f"the name of --out must end in .json, got {out.name!r}")
+    if out is not None:  # before all checkpoints are measured
+        check_outside_runs(out)
+        TEXT_EMERGENCE.check_replaces(out)
     if task is not None:
         asked: LanguageTask = _prompt_task(folders[-1], task, hops=hops)
     elif circuit.hops:

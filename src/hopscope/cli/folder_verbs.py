@@ -74,7 +74,7 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
         from hopscope.training.run import RunFolder
 
         path, page = explore([RunFolder(check_folder(folder)) for folder in folders], out, model=model, large=large)
-    return {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}, str(path)
+    return {"path": str(path), "bytes": page.size, "parts": page.sizes}, str(path)
 
 
 def _record_alone(path: Path) -> Path | None:

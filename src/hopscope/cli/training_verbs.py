@@ -91,6 +91,7 @@ def sweep(
     check_outside_runs(folder)
     changed = replace(hs.recipes.BY_NAME[name].recipe, **recipe)
     study = DepthStudy("sweep", changed, layers=tuple(sorted(depths)), **settings)
+    read(study, folder, at=".")  # refuses the folder of another study before hours of training
     hs.train_all(study.setups(), folder, execution=_announced(hs.Execution(**execution)))
     found = read(study, folder, at=".")
     page = section(found)

@@ -185,9 +185,9 @@ class MapsOverTime:
         _MAPS_FORMAT.write(path, self, run)
 
     @classmethod
-    def load(cls, path: Path) -> MapsOverTime:
-        """Read the file; an `InputError` is raised if it is missing, damaged or of another kind."""
-        return _MAPS_FORMAT.read(path)
+    def load(cls, path: Path, run: str | None = None) -> MapsOverTime:
+        """Read the file; an `InputError` is raised if it is missing, damaged, or of another kind or another `run`."""
+        return _MAPS_FORMAT.read(path, run)
 
 
 _MAPS_FORMAT = RecordFormat(

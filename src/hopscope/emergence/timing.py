@@ -33,7 +33,7 @@ class Crossing:
     Attributes:
         step: the interpolated step; None if the curve never crosses the level.
         low: lower end of the 95% interval of `step`; None if at most 1 in 40 resamples crosses the level.
-        high: upper end of the 95% interval; None if at least 1 in 40 resamples never crosses the level.
+        high: upper end of the 95% interval; None if more than 1 in 40 resamples never cross the level.
         between: the measured steps before and after the crossing, or the first step twice if the curve starts above
             the level; None if it never crosses. Where checkpoints are missing, the two steps are far apart.
     """
@@ -102,8 +102,8 @@ class Plateau:
     Attributes:
         level: the loss of averaging the candidates, 1 - 1/N.
         reached: the first logged step at which the validation loss is below 105% of the level; None if never.
-        left: the first logged step after which the partial loss of hop 1 stays below 93% of the level (0.7 at N = 4)
-            until hop 1 is learned; None while training is still on the plateau.
+        left: the first logged step after which the partial loss of the first hop asked for stays below 93% of the
+            level (0.7 at N = 4) until that hop is learned; None while training is still on the plateau.
         learned: for each target hop, the first logged step at which its partial loss is below 0.5 (at N = 4); None
             if never.
     """

@@ -73,7 +73,7 @@ def emergence_of_run(
             return known
     with reporting(progress, Display("checkpoints", "steps")) as report:
         emergence, maps = follow(run, paths, number, wanted, losses, report)
-    if patterns == "own":
+    if patterns == "own" and step is None:
         maps.save(maps_over_time_path(run.path, number), run.hash)
     emergence.save(path)
     return emergence

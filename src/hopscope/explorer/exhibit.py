@@ -127,7 +127,7 @@ def _emergence(
     if not (history.model == circuit.model and history.follows(circuit)):
         missing.append(f"The run's emergence is of another circuit and not shown: {follow} --overwrite.")
         return None, None
-    maps = MapsOverTime.load(maps_path) if maps_path.exists() else None
+    maps = MapsOverTime.load(maps_path, run.hash) if maps_path.exists() else None
     if maps is None or maps.steps != history.steps:
         missing.append(f"The role maps over time of this emergence are missing: {follow} --overwrite.")
         maps = None

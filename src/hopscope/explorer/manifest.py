@@ -77,7 +77,6 @@ def _problem(problem: RetrievalProblem) -> dict[str, Any]:
         "blocks": list(problem.blocks),
         "codes": position_codes(problem).double().numpy().round(9).tolist(),
         "target_hops": list(problem.target_hops),
-        "order_in_words": problem.order_in_words,
     }
 
 

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,15 @@ class Page:
     html: str
     sizes: dict[str, int]
 
+    @cached_property
+    def size(self) -> int:
+        """The number of bytes of the page."""
+        return len(self.html.encode())
+
     def __str__(self) -> str:
-        total = len(self.html.encode())
-        return f"{total / 1e6:.2f} MB: " + ", ".join(f"{name} {size / 1e6:.2f}" for name, size in self.sizes.items())
+        return f"{self.size / 1e6:.2f} MB: " + ", ".join(
+            f"{name} {size / 1e6:.2f}" for name, size in self.sizes.items()
+        )
 
 
 def explore(
@@ -70,7 +76,7 @@ def explore(
     path = out or runs[0].path / PAGE
     check_page(path, runs[0].path / PAGE)
     page = build(shown)
-    if len(page.html) > LARGEST and not large:
+    if page.size > LARGEST and not large:
         raise InputError(
             f"the page would be {page}; above {LARGEST / 1e6:.0f} MB it opens slowly: show fewer models or use --large"
         )
@@ -146,7 +152,7 @@ def in_notebook(run: RunFolder) -> str:
     """Return the page of a run for a notebook, isolated in a frame, or a sentence that says why it cannot be shown."""
     try:
         page = build(exhibits([run]))
-        if len(page.html) > LARGEST:
+        if page.size > LARGEST:
             raise InputError(f"the page would be {page}; write it to a file with run.explore(large=True)")
     except InputError as error:
         return f"<p>{escape(str(run.path))}: {escape(str(error))}</p>"

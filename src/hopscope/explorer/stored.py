@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.explorer.page import STYLES, Page, check_page, laid_out
 from hopscope.explorer.tables import judged
@@ -33,10 +32,10 @@ def explore_circuit(record: Path, out: Path | None = None) -> tuple[Path, Page]:
 
 def page_of(circuit: Circuit) -> Page:
     """Return the page of a circuit, with its record and its roles in the order of the prompt."""
-    roles, count = circuit.roles, (circuit.search.proof or CertificateConfig()).sequences
+    roles, proof = circuit.roles, circuit.search.proof
     last = len(roles if circuit.text else circuit.problem.roles) - 1
     used = {last, *(row.query for row in circuit.rows), *(path.path.key for path in circuit.paths)}
-    scores = circuit.text.scores if circuit.text and circuit.search.proof else {}
+    scores, count = (circuit.text.scores, proof.sequences) if circuit.text and proof else ({}, 0)
     data = circuit.to_json() | {
         "headline": circuit.headline,
         "verdict": circuit.verdict,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import card_rows, imposed_words
 from hopscope.emergence.history import Emergence
@@ -59,8 +61,8 @@ def _paths(circuit: Circuit, emergence: Emergence | None) -> PageTable:
 
 
 def _losses(metrics: Metrics, model: int) -> PageTable:
-    every = max(1, len(metrics) // 60)
-    steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
+    kept = np.unique(np.linspace(0, len(metrics) - 1, min(60, len(metrics))).round().astype(int))
+    steps, losses = metrics.steps[kept].tolist(), metrics.partial_losses[kept, model].tolist()
     rows = [(f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True)]
     return PageTable("validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
 

@@ -67,8 +67,11 @@ def settings_for(
     show small differences.
     """
     share = (0.8 if task.thrifty else 0.95) if faithfulness is None else faithfulness
-    prompts = content_hash(plain(task.prompts)) if isinstance(task, PromptTask) else ""
-    proof = CertificateConfig.of(proof or (THRIFTY_PROOF if task.thrifty else TEXT_PROOF))
+    proof, prompts = CertificateConfig.of(proof or (THRIFTY_PROOF if task.thrifty else TEXT_PROOF)), ""
+    if isinstance(task, PromptTask):  # half of the prompts are for the checks
+        prompts, half = content_hash(plain(task.prompts)), len(task.prompts) // 2
+        limited = {name: min(getattr(proof, name), half) for name in ("sequences", "deciding", "few")}
+        proof = replace(proof, **limited)
     return SearchRecord(effort, seed, share, proof=proof, precision=precision, prompts=prompts)
 
 

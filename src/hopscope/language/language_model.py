@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -162,16 +163,16 @@ class LanguageModel:
             journal = Journal(kept, version) if stored and task.thrifty else None
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, None, journal))
 
-        with reporting(progress, stages_display()) as shown:
-            report = self._counted(shown)
+        with reporting(progress, stages_display()) as shown, self._counted(shown) as report:
             if not stored:
                 return run_search(search(), report)
             circuit = find_stored(path, search(), self.named.content, wanted, progress=report, overwrite=overwrite)
             kept.unlink(missing_ok=True)
             return circuit
 
-    def _counted(self, progress: SearchProgress) -> SearchProgress:
-        """Return a function that reports the stages to `progress`, with the number of prompts read in each stage."""
+    @contextmanager
+    def _counted(self, progress: SearchProgress) -> Iterator[SearchProgress]:
+        """Give a function that reports the stages to `progress`, with the number of prompts read in each stage."""
 
         def begin(stage: str, done: int, stages: int) -> None:
             prompts = 0
@@ -184,7 +185,11 @@ class LanguageModel:
             progress(stage, done, stages)
             self.model.answered = more
 
-        return begin
+        try:
+            yield begin
+        finally:
+            if "model" in vars(self):  # opened by now
+                vars(self.model).pop("answered", None)
 
     def check(
         self,
@@ -215,8 +220,8 @@ class LanguageModel:
         """
         wanted = settings_for(task, self.precision, None, faithfulness, seed, proof)
         search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
-        with reporting(progress, stages_display()) as report:
-            return run_search(search, self._counted(report))
+        with reporting(progress, stages_display()) as shown, self._counted(shown) as report:
+            return run_search(search, report)
 
 
 def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:

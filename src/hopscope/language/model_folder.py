@@ -57,30 +57,18 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
         raise needs_extra("a pretrained model", "transformers", "llm") from None
     transformers: Any = library
     folder, gguf, name = _located(source)
-    if gguf and not (find_spec("gguf") and find_spec("accelerate")):
-        raise needs_extra("a GGUF file", "gguf", "gguf")
     _check_files(folder, gguf)
     weights: dict[str, Any] = {"gguf_file": gguf} if gguf else {"use_safetensors": True}
-    try:
-        with _no_bars(transformers):
-            tokenizer = _tokenizer(transformers, folder, gguf, trust_remote_code)
-            model, report = transformers.AutoModelForCausalLM.from_pretrained(
-                folder,
-                local_files_only=True,
-                trust_remote_code=trust_remote_code,
-                ignore_mismatched_sizes=True,  # mismatched weights are reported and refused below
-                output_loading_info=True,
-                **weights,
-            )
-    except InputError:
-        raise
-    except Exception as error:  # readers of damaged files raise errors of any kind
-        if not trust_remote_code and "trust_remote_code" in str(error):
-            raise InputError(
-                f"{folder} has code of its own, which is not run; read it, and if you trust it pass "
-                "--trust-remote-code (in Python trust_remote_code=True)"
-            ) from None
-        raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
+    with _opening(source, gguf, trust_remote_code):
+        tokenizer = _tokenizer(transformers, folder, gguf, trust_remote_code)
+        model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=trust_remote_code,
+            ignore_mismatched_sizes=True,  # mismatched weights are reported and refused below
+            output_loading_info=True,
+            **weights,
+        )
     if gguf:
         del model.config.quantization_config  # its weights are plain numbers now
         model.is_quantized = False
@@ -89,14 +77,35 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
 
 
 def open_tokenizer(source: Path | str, *, trust_remote_code: bool = False) -> Any:
-    """Open only the tokenizer of a model; for the arguments see `open_model_folder`."""
+    """Open only the tokenizer of a model; for the arguments and errors see `open_model_folder`."""
     try:
         import transformers
     except ImportError:
         raise needs_extra("a pretrained model", "transformers", "llm") from None
     folder, gguf, _ = _located(source)
-    with _no_bars(transformers):
+    with _opening(source, gguf, trust_remote_code):
         return _tokenizer(transformers, folder, gguf, trust_remote_code)
+
+
+@contextmanager
+def _opening(source: Path | str, gguf: str | None, trust_remote_code: bool) -> Iterator[None]:
+    """A context in which Transformers shows no bars, and any error becomes an `InputError` about the model."""
+    import transformers
+
+    if gguf and not (find_spec("gguf") and find_spec("accelerate")):
+        raise needs_extra("a GGUF file", "gguf", "gguf")
+    try:
+        with _no_bars(transformers):
+            yield
+    except InputError:
+        raise
+    except Exception as error:  # readers of damaged files raise errors of any kind
+        if not trust_remote_code and "trust_remote_code" in str(error):
+            raise InputError(
+                f"{source} has code of its own, which is not run; read it, and if you trust it pass "
+                "--trust-remote-code (in Python trust_remote_code=True)"
+            ) from None
+        raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
 
 
 def _located(source: Path | str) -> tuple[Path, str | None, str]:

@@ -181,7 +181,7 @@ def _guessing(spreads: Sequence[AnswerSpread]) -> Finding:
         numbers,
         "a random guess has another accuracy, or answers are uneven" if broken else "",
         "does not hold" if broken else THEOREM,
-        share=(n, n) if broken else None,
+        spread=numbers if broken else "",
         scale=f"{n} fresh questions of each formulation",
     )
 

@@ -64,11 +64,13 @@ def judge(result: StudiedModels) -> list[Finding]:
     aside += ["heads were pruned in training"] * pruned
     found = [_training(models, scale)]
     for judge_it in (_few_heads, _first_ties, _differ, _work_alone, _needed, _three_suffice):
-        finding = judge_it([] if pruned and judge_it in (_few_heads, _differ) else judged, scale)
+        left_out = pruned and judge_it in (_few_heads, _differ)
+        finding = judge_it([] if left_out else judged, scale)
         if finding.known:
             found.append(replace(finding, spread="; ".join(part for part in (finding.spread, *aside) if part)))
         else:
-            why = PRUNED if judged else "no model that solves the task was searched for its circuit"
+            none = "no model that solves the task was searched for its circuit"
+            why = PRUNED if left_out else "too few of the circuits can be judged by this claim" if judged else none
             found.append(replace(finding, reason=why))
     return in_folder(result.study.at, found)
 

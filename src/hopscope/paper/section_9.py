@@ -289,6 +289,7 @@ def appendix_d(emergence: Emergence) -> Figure:
     columns = min(4, len(emergence.paths))
     rows = math.ceil(len(emergence.paths) / columns)
     costliest = max(1.0, *(max(path.change) for path in emergence.paths))
+    least = min(0.0, *(min(path.change) for path in emergence.paths))
     with house():
         figure = new_figure(COLUMN if columns == 1 else PAGE, 1.45 * rows + 0.6)
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
@@ -304,7 +305,7 @@ def appendix_d(emergence: Emergence) -> Figure:
                     markeredgewidth=0.6, zorder=4,
                 )  # fmt: skip
             axes.set_title(path_name(path, emergence), fontsize=7.5)
-            axes.set_ylim(min(0.0, *path.change) - 0.03, 1.05 * costliest)
+            axes.set_ylim(least - 0.03, 1.05 * costliest)
             thousands(axes)
         for axes in panels.flat[len(emergence.paths) :]:
             axes.set_visible(False)

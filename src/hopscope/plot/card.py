@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OUTCOMES: Mapping[Outcome, tuple[str, str]] = {
-    "passed": (GREEN, "✓"), "failed": (VERMILION, "✗"), "not asked": (FAINT, "–"), "not testable": (VERMILION, "?"),
+    "passed": (GREEN, "✓"), "failed": (VERMILION, "✗"), "not asked": (FAINT, "–"),
 }  # fmt: skip
 """The colour and mark of a check, by its outcome."""
 
@@ -40,7 +40,7 @@ def card(circuit: Circuit, patterns: Patterns = "own") -> Figure:
         InputError: the circuit does not exist, or its card was not measured.
     """
     imposed = circuit.imposed if patterns == "imposed" else None
-    measured, checks = (circuit.card, circuit.checks) if patterns == "own" else (None, circuit.checks)
+    measured, checks = circuit.card if patterns == "own" else None, circuit.checks
     bars: list[Bar] = [
         (_named(path.path.names(circuit.roles)), (path.without, path.without_imposed)) for path in circuit.paths
     ]

@@ -83,7 +83,7 @@ def figure_5(*circuits: Circuit, names: Sequence[str] = ()) -> Figure:
         InputError: there is no circuit.
     """
     if not circuits:
-        raise InputError("figure_5 needs at least one circuit, as hs.plot.figure_5(hs.Circuit.load(folder))")
+        raise InputError("figure_5 needs at least one circuit, as hs.plot.figure_5(hs.Circuit.load('circuit.json'))")
     both = any(circuit.named_paths("imposed") for circuit in circuits)
     kinds: tuple[Patterns, ...] = ("imposed", "own") if both else ("own",)
     panels = list(product(kinds, enumerate(circuits)))

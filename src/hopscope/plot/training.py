@@ -26,7 +26,7 @@ class Panel:
 
     Attributes:
         title: the title of the panel.
-        metrics: the metrics of a run, with all rows; a mark shows where a hop first falls below 0.5.
+        metrics: the metrics of a run, with all rows; a mark shows the first drawn row at which a hop is learned.
         every: lines are drawn through the rows at multiples of `every` steps. The last steps have one row each, which
             would smear the lines.
         model: the number of the only model to draw; None for all models.

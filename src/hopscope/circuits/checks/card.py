@@ -21,7 +21,7 @@ CheckName = Literal["sufficiency", "necessity", "completeness", "outside", "righ
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)
 """The names of the checks, in the order in which they are shown."""
 
-Outcome = Literal["passed", "failed", "not asked", "not testable"]
+Outcome = Literal["passed", "failed", "not asked"]
 
 Patterns = Literal["own", "imposed"]
 """Whether the active rows of a circuit keep the model's own patterns, or get imposed patterns (Appendix E)."""
@@ -52,8 +52,8 @@ class Check:
 
 
 def failing(checks: Mapping[CheckName, Check]) -> tuple[CheckName, ...]:
-    """Return the names of the checks that failed or could not be tested; checks that were not asked do not count."""
-    return tuple(name for name, check in checks.items() if check.outcome in ("failed", "not testable"))
+    """Return the names of the checks that failed; checks that were not asked do not count."""
+    return tuple(name for name, check in checks.items() if check.outcome == "failed")
 
 
 def all_passed(checks: Mapping[CheckName, Check]) -> bool:

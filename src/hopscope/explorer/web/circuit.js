@@ -2,7 +2,7 @@
 
 /** Where everything stands. @param {"chain"|"prompt"} axis */
 function layout(model, width, axis, prompt) {
-  const { problem, used } = model, hops = problem.hops, narrow = width < 520, left = narrow ? 50 : 74, right = 14;
+  const { problem, used } = model, narrow = width < 520, left = narrow ? 50 : 74, right = 14;
   const columns = axis === "chain" ? chainColumns(problem) : promptColumns(problem, prompt);
   const last = columns[columns.length - 1].at, least = axis === "chain" ? 0 : 19;
   const unit = Math.max(least, (width - left - right - 24) / last), wide = left + right + 24 + unit * last;
@@ -15,7 +15,7 @@ function layout(model, width, axis, prompt) {
     if (i) y -= row + (gap(i - 1) ? 16 : 0);
     level.y = y;
   });
-  return { columns, levels, unit, left, wide, height, row, hops, narrow };
+  return { columns, levels, unit, left, wide, height, row, narrow };
 
   /** Whether layers between the used layer `i` and the one before it are idle. */
   function gap(i) {
@@ -113,7 +113,7 @@ function arrow(model, place, look, number, twin) {
   for (const chain of look.axis === "chain" ? [0] : Array.from({ length: model.problem.chains }, (_, c) => c)) {
     const find = (role) => place.columns.find((column) => column.role === role && column.chain === chain).x;
     const one = look.live && look.axis === "prompt" ? look.live.along[number][chain] : weight;
-    ends.push(shaft(group, find(path.key), from, find(path.query), to, cut ? 0.3 : one, twin, look.axis === "prompt" ? chainColor(chain) : null, place.row));
+    ends.push(shaft(group, find(path.key), from, find(path.query), to, cut ? 0.3 : one, twin, look.axis === "prompt" ? chainColor(chain) : null));
   }
   const at = ends[ends.length - 1], mark = svg("g", { class: `mark ${state}`, "data-key": number, "data-tip": tipOf(model, number, weight, cut), onclick: (event) => look.pick(number, event) });
   if (look.axis === "chain") {
@@ -126,7 +126,7 @@ function arrow(model, place, look, number, twin) {
 const number2 = (value) => decimal(value, 2);
 
 /** A curve from below to above with a head; gives where its badge goes. */
-function shaft(group, x0, y0, x1, y1, weight, twin, color, row) {
+function shaft(group, x0, y0, x1, y1, weight, twin, color) {
   const gap = color ? 3 : 9, bend = twin * (color ? 6 : 26), start = y0 - gap, end = y1 + gap, reach = (start - end) * 0.55;
   const curve = `M${r1(x0)} ${r1(start)}C${r1(x0 + bend)} ${r1(start - reach)} ${r1(x1 + bend)} ${r1(end + reach)} ${r1(x1)} ${r1(end + 5)}`;
   const strong = Math.max(0, Math.min(1, weight)), width = (color ? 0.6 : 0.9) + (color ? 2 : 2.6) * strong, opacity = 0.14 + 0.86 * strong;

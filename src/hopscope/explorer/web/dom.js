@@ -70,8 +70,8 @@ function pressed(event, act) {
 function tips(box) {
   const show = (event) => {
     const at = event.target.closest && event.target.closest("[data-tip]");
-    box.hidden = !at;
-    if (!at) return;
+    box.hidden = !at || !at.dataset.tip;
+    if (box.hidden) return;
     box.textContent = at.dataset.tip;
     const where = event.type === "focusin" ? at.getBoundingClientRect() : { right: event.clientX, bottom: event.clientY };
     const left = Math.min(where.right + 12, innerWidth - box.offsetWidth - 8), below = where.bottom + 14;
@@ -84,7 +84,7 @@ function tips(box) {
 }
 
 /** A colour between two of the theme, by lightness alone: 0 is the ground, 1 the ink. */
-function ramp(canvas) {
+function ramp() {
   const style = getComputedStyle(document.documentElement), of = (name) => parseColor(style.getPropertyValue(name).trim());
   const ground = of("--raised"), ink = of("--ink");
   return (value) => `rgb(${ground.map((part, i) => Math.round(part + (ink[i] - part) * Math.min(1, Math.max(0, value)))).join(",")})`;

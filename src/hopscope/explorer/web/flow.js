@@ -1,4 +1,4 @@
-// Who can know what: theory/follow.py and theory/information_flow.py for one chain. A holding is a set of pieces, a BigInt.
+// Who can know what: theory/path_flow.py and theory/information_flow.py for one chain. A holding is a set of pieces, a BigInt.
 
 /** What every role holds before the first layer. */
 function startHoldings(problem) {

@@ -1,6 +1,6 @@
 // Beside the circuit: losses by hop under the cuts, and what is known of what is chosen.
 
-/** @param {object} look  { base, whole, t, last, x, held } results of the laboratory, checkpoint, cuts, what is held as A */
+/** @param {object} look  { base, result, whole, t, x, axis, live, held } results of the laboratory, checkpoint, cuts, what is held as A */
 function lossTable(model, look) {
   const hops = model.problem.target_hops, { result, whole, t, held } = look, changed = look.x.length > 0 || look.base === "alone";
   const single = look.axis === "prompt" && look.live ? look.live.errors : null, end = t === model.steps.length - 1, shown = model.live && (end || changed);

@@ -4,7 +4,7 @@
 function knowledge(model, place, look) {
   const { problem } = model, kept = model.paths.filter((_, i) => !look.x.includes(i));
   const along = alongPaths(problem, model.shape.layers, kept), group = svg("g", { class: "knowledge" });
-  const size = Math.min(8, (place.unit * 0.86) / (problem.hops + 1) - 1);
+  const size = Math.max(0.5, Math.min(8, (place.unit * 0.86) / (problem.hops + 1) - 1));
   for (const level of place.levels)
     for (const column of place.columns) {
       const mine = along[level.layer + 1][column.role], bound = BigInt(model.theory.holdings[level.layer + 1][column.role]);

@@ -87,7 +87,7 @@ async function start() {
       const panes = [], half = now.c && innerWidth > 700, width = Math.max(280, half ? (room(box) - 19) / 2 : room(box));
       const titled = (name, of, picture) => el("div", { "data-key": name }, now.c ? el("p", { class: "title" }, `${name}: ${models[of.m].name}, step ${count(models[of.m].steps[of.t])}${of.x.length ? `, ${of.x.length} cut` : ""}`) : null, picture);
       if (now.c && models[now.c.m].paths.length) panes.push(titled("A", now.c, circuitPicture(models[now.c.m], { ...lookOf(now.c, now, false), chosen: -1, also: -1 }, width)));
-      panes.push(titled("B", now, circuitPicture(one, lookOf(now, now, true), width)));
+      panes.push(titled("B", now, circuitPicture(one, look, width)));
       redraw(box, ...panes);
       if (axisDrawn !== look.axis) box.lastElementChild.scrollLeft = 1e6;  // the queries stand at the end
       axisDrawn = look.axis;
@@ -153,8 +153,9 @@ async function start() {
   try {
     await load(state.get());
   } catch (error) {
-    $("notes").append(el("p", {}, `The arrays in this file could not be unpacked (${error.message}); the browser may be too old. Pictures and tables are shown, nothing can be computed.`));
-    for (const one of models) Object.assign(one, { live: null, maps: null, metrics: null, arrays: {} });
+    const sentence = `The arrays in this file could not be unpacked (${error.message}); the browser may be too old. Pictures and tables are shown, nothing can be computed.`;
+    for (const one of models) Object.assign(one, { live: null, maps: null, metrics: null, arrays: {}, missing: [...one.missing, sentence] });
+    notes(models, state.get().m);
   }
   render(state.get());
   document.documentElement.dataset.ready = performance.now().toFixed(0);

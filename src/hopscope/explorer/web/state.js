@@ -38,16 +38,16 @@ function fromHash(text, limits) {
   state.q = one("q", paths);
   state.h = one("h", heads);
   state.s = one("s", 1e6);
-  state.x = uncommon(said.x || [], paths);
+  state.x = distinctBelow(said.x || [], paths);
   for (const name of ["a", "b", "v"]) if (said[name]) state[name] = WORDS[name][said[name][0]] || FRESH[name];
   state.k = !(said.k && said.k[0] === 0);
   if (said.c && said.c.length > 1 && said.c[0] < limits.length)
-    state.c = { m: said.c[0], t: Math.min(said.c[1], Math.max(0, limits[said.c[0]].checkpoints - 1)), x: uncommon(said.c.slice(2), limits[said.c[0]].paths) };
+    state.c = { m: said.c[0], t: Math.min(said.c[1], Math.max(0, limits[said.c[0]].checkpoints - 1)), x: distinctBelow(said.c.slice(2), limits[said.c[0]].paths) };
   return state;
 }
 
 /** Ascending, each once, below a number. */
-const uncommon = (numbers, below) => [...new Set(numbers)].filter((n) => n < below).sort((a, b) => a - b);
+const distinctBelow = (numbers, below) => [...new Set(numbers)].filter((n) => n < below).sort((a, b) => a - b);
 
 /** A store: the state, how it is changed, and its listeners. */
 function store(initial) {

@@ -63,7 +63,7 @@ function keys({ state, go, cut, play, model, playing }) {
     };
     if (event.key === " " && !on) acts[" "] = () => play(!playing());
     if (/^[1-9]$/.test(event.key) && model().order[event.key - 1] !== undefined && model().paths.length) acts[event.key] = () => cut(model().order[event.key - 1]);
-    if (!acts[event.key]) return;
+    if (!acts[event.key] || event.target.closest(".scroll, pre")) return;
     event.preventDefault();
     acts[event.key]();
   });

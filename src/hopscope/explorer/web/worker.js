@@ -34,7 +34,7 @@ function laboratory(onResult) {
     const source = new Blob([$("program").textContent], { type: "text/javascript" });
     worker = new Worker(URL.createObjectURL(source));
     worker.onmessage = ({ data }) => keep(data);
-    worker.onerror = () => (worker = null);
+    worker.onerror = () => ((worker = current = null), onResult());  // asked again, it is computed in the page
   } catch {
     worker = null;  // not allowed here: computed in the page, between frames
   }
