@@ -24,6 +24,7 @@ from studies import (
 )
 from studies.calibration import study as calibration
 from studies.figures.census import census as draw_census
+from studies.figures.codes import codes as draw_codes
 from studies.figures.curriculum import curriculum as draw_curriculum
 from studies.figures.depth import depth as draw_depth
 from studies.figures.descent import descent as draw_descent
@@ -45,7 +46,7 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (places.STUDY, draw_places),
         (rows.STUDY, draw_survival),
         (escape.STUDY, draw_escape),
-        (codes.STUDY, None),
+        (codes.STUDY, draw_codes),
         (unsaid.STUDY, draw_unsaid),
         (plateau.STUDY, draw_plateau),
         (curriculum.STUDY, draw_curriculum),

@@ -114,6 +114,21 @@ def run(study: CodesStudy, folder: Path, work: Work) -> CodesResult:
     return CodesResult(circuits, found.conditions)
 
 
+def counts(found: CodesResult) -> dict[str, tuple[int, int]]:
+    """Return, by what is counted, the number of models of which it is true and the number of models."""
+    doubling = {
+        f"circuit doubles, {code} codes": [model.strategy == "doubling" for model in found.of(code)]
+        for code in ("token", "pair")
+    }
+    saved = {
+        f"a layer saved, {name}": [step is not None for step in condition.times(2)]
+        for condition in found.conditions
+        for name in ("pair codes" if condition.name.startswith("pair") else "no code",)
+        if condition.last == 2 and condition.layers < condition.needs(2)
+    }
+    return {name: (sum(models), len(models)) for name, models in {**doubling, **saved}.items()}
+
+
 def judge(found: CodesResult) -> list[Judgement]:
     """Judge by the rules above."""
     token, pair = ([model.strategy == "doubling" for model in found.of(code)] for code in ("token", "pair"))
