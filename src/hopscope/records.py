@@ -239,7 +239,7 @@ def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> 
         raise InputError(f"{what}: {field + ': ' if field else ''}{rule}") from None
     stated, known = set(_fields(value)), set(_fields(plain(made)))
     if unknown := stated - known:
-        raise InputError(f"{what} has no field {min(unknown)}")
+        raise InputError(f"{what} has the unknown field {min(unknown)}")
     if complete and (missing := known - stated):
         raise InputError(f"{what} lacks the field {min(missing)}")
     return made

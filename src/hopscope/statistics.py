@@ -135,9 +135,14 @@ def intervals(values: Tensor, seed: int, level: float = 0.95) -> list[Interval]:
 
     if not len(values):
         return []
-    means = values.double().cpu().numpy() @ _drawn(values.shape[1], seed) / values.shape[1]
-    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2), axis=1).tolist()
+    low, high = np.quantile(resampled(values, seed), ((1 - level) / 2, (1 + level) / 2), axis=1).tolist()
     return list(zip(low, high, strict=True))
+
+
+def resampled(values: Tensor, seed: int) -> npt.NDArray[Any]:
+    """Return bootstrap means [..., resample] over sequences, the last axis of `values`; all rows share their draws."""
+    found: npt.NDArray[Any] = values.double().cpu().numpy() @ _drawn(values.shape[-1], seed) / values.shape[-1]
+    return found
 
 
 @lru_cache(maxsize=4)  # the checks measure hundreds of losses on a few sets of sequences

@@ -35,6 +35,6 @@ def codes(found: CodesResult) -> Figure:
             )
         axes.set_yticks(range(len(shown)), list(shown))
         axes.set_ylim(len(shown) - 0.5, -0.7)
-        axes.set_xlim(-0.04, 1.04)
+        axes.set_xlim(-0.09, 1.04)
         axes.set_xlabel("share, with 95% interval")
     return figure

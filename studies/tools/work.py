@@ -78,9 +78,7 @@ class Work:
                     call.result()
                     line.report(number, len(jobs))
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in [*(pool._processes or {}).values()]:  # else leaving the block waits for what runs
-                    process.terminate()
+                pool.shutdown(cancel_futures=True)  # and wait for what runs
                 raise
 
 

@@ -17,13 +17,12 @@ from torch import Tensor
 from hopscope.checks import finite_or_none
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import symbol_of
+from hopscope.statistics import resampled
 from hopscope.theory.path_flow import deliver
 from hopscope.training.metrics import ON_PLATEAU, Metrics, first_step
 
 LEVEL = 0.5
 """The mean attention above which a path has emerged (Section 9.2)."""
-
-_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -64,24 +63,13 @@ def crossings(
 ) -> list[Crossing]:
     """Return the crossing of each curve's mean over sequences, with its interval; all curves use the same resamples."""
     found = first_crossings(steps, curves.double().mean(dim=-1), level)
-    resampled = first_crossings(steps, resampled_means(curves, seed).transpose(1, 2), level)
-    edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
+    again = first_crossings(steps, torch.from_numpy(resampled(curves, seed)).transpose(1, 2), level)
+    edges = again.nan_to_num(nan=math.inf).sort(dim=-1).values
     ends = edges[:, [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]]
     return [
         Crossing(finite_or_none(step), finite_or_none(low), finite_or_none(high), _between(steps, step))
         for step, (low, high) in zip(found.tolist(), ends.tolist(), strict=True)
     ]
-
-
-def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Float[Tensor, "*curve resample"]:
-    """Return means over sequences drawn with replacement, with the same draws for all curves."""
-    sequences = values.shape[-1]
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(sequences, (_RESAMPLES, sequences), generator=generator)
-    counts = torch.zeros(_RESAMPLES, sequences, dtype=torch.float64)
-    counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float64))
-    means: Tensor = values.double().cpu() @ counts.T / sequences
-    return means
 
 
 def _between(steps: Sequence[int], step: float) -> tuple[int, int] | None:

@@ -55,9 +55,7 @@ class Page:
         return len(self.html.encode())
 
     def __str__(self) -> str:
-        return f"{self.size / 1e6:.2f} MB: " + ", ".join(
-            f"{name} {size / 1e6:.2f}" for name, size in self.sizes.items()
-        )
+        return f"{self.size / 1e6:.2f} MB: " + ", ".join(f"{part} {n / 1e6:.2f}" for part, n in self.sizes.items())
 
 
 def explore(
@@ -165,12 +163,9 @@ def in_notebook(run: RunFolder) -> str:
 @cache
 def source(names: tuple[str, ...], ending: str) -> str:
     """Return files of `web/` as one text; scripts are wrapped in a function, so that they define no global names."""
-    text = "\n".join(_web(f"{name}.{ending}") for name in names)
+    web = files("hopscope.explorer") / "web"
+    text = "\n".join((web / f"{name}.{ending}").read_text(encoding="utf-8") for name in names)
     return f'\n(() => {{\n"use strict";\n{text}\n}})();\n' if ending == "js" else text
-
-
-def _web(name: str) -> str:
-    return (files("hopscope.explorer") / "web" / name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hopscope.checks import check_choice, check_seed
+from hopscope.checks import check_choice, check_seed, check_type
 from hopscope.circuits.checks import CertificateConfig, Check, CheckName
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
@@ -66,6 +66,8 @@ def settings_for(
     The default faithfulness is lower for pretrained models. They are rarely sure of an answer, so few prompts do not
     show small differences.
     """
+    example = "hs.text('equations') or an hs.PromptTask, as hs.PromptTask.read('mine.jsonl')"
+    check_type("task", task, TextTask | PromptTask, example)
     share = (0.8 if task.thrifty else 0.95) if faithfulness is None else faithfulness
     proof, prompts = CertificateConfig.of(proof or (THRIFTY_PROOF if task.thrifty else TEXT_PROOF)), ""
     if isinstance(task, PromptTask):  # half of the prompts are for the checks

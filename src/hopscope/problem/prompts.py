@@ -63,6 +63,8 @@ class Prompt:
                 raise InputError(
                     f"role {min(odd)!r} of {which} must be in all other chains or in none, and in the chain asked for"
                 )
+        if not self.roles:
+            raise InputError(f"{which} has no roles; name the words between which attention is followed")
         places = [place for roles in (self.roles, *self.other_chains) for place in roles.items()]
         for role, (start, end) in places:
             if not _ROLE.fullmatch(role) or role == TEXT:
@@ -127,19 +129,12 @@ class PromptTask:
         for number, prompt in enumerate(self.prompts, start=1):
             prompt.check(number)
             if missing := {*first.roles} ^ {*prompt.roles}:
-                raise InputError(
-                    f"role {min(missing)!r} is not in both prompt 1 and prompt {number}; all need the same roles"
-                )
+                raise InputError(f"prompts 1 and {number} need the same roles; role {min(missing)!r} is only in one")
             if len(prompt.answers) != len(first.answers):
-                raise InputError(
-                    f"prompt 1 has {len(first.answers)} answers and prompt {number} has {len(prompt.answers)}; give "
-                    "all prompts the same number of answers"
-                )
+                both = f"got {len(first.answers)} and {len(prompt.answers)}"
+                raise InputError(f"prompts 1 and {number} need the same number of answers, {both}")
             if [*map(set, prompt.other_chains)] != [*map(set, first.other_chains)]:
-                raise InputError(
-                    f"prompt 1 and prompt {number} differ in the number of other chains, or in the roles of those "
-                    "chains; give all prompts the same chains and roles"
-                )
+                raise InputError(f"prompts 1 and {number} need as many other chains, with the same roles")
         final = self.problem.names[-1]
         if any(final in chain for chain in first.other_chains):
             raise InputError(f"role {final!r} ends the prompts, so no other chain can have it; leave it out there")
@@ -153,7 +148,7 @@ class PromptTask:
         """
         path, prompts = check_path("a task", path), []
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").split("\n")  # JSON may hold other line separators
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read as a task ({in_a_line(error)}); give a JSONL file") from None
         for number, line in enumerate(lines, start=1):
@@ -201,7 +196,8 @@ class PromptTask:
 
     def _tokens(self, number: int, tokenizer: Any) -> Tokens:
         prompt, names, which = self.prompts[number], self.problem.names, f"prompt {number + 1} of {self.name}"
-        refuse_uncovered(prompt.prompt, tokenizer, which)
+        for text in (prompt.prompt, *map(prompt.continued, prompt.answers)):
+            refuse_uncovered(text, tokenizer, which)
         ids, offsets = encode(prompt.prompt, tokenizer, False)
         answers = dict(zip(prompt.answers, map(prompt.continued, prompt.answers), strict=True))
         ids, candidates = answer_tokens(ids, answers, tokenizer, False, which)
@@ -229,6 +225,8 @@ def spans(parts: Iterable[tuple[str, str]]) -> tuple[str, dict[str, tuple[int, i
     """
     text, roles = "", dict[str, tuple[int, int]]()
     for piece, role in parts:
+        if role in roles:
+            raise InputError(f"role {role!r} is given twice; give each piece of text a role of its own")
         roles |= {role: (len(text), len(text) + len(piece))} if role else {}
         text += piece
     return text, roles

@@ -60,20 +60,26 @@ def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = Fal
 
 
 def min_layers(
-    problem: RetrievalProblem | None = None, lookup: int | None = None, *, hops: int = 3, head_a_row: bool = False
+    problem: RetrievalProblem | None = None,
+    lookup: int | None = None,
+    *,
+    hops: int | None = None,
+    head_a_row: bool = False,
 ) -> int:
     """Return the smallest number of layers after which the query can hold a symbol, with any number of heads.
 
     Args:
         problem: the problem; None for chains of `hops` hops, deepest pairs first, under a causal mask.
         lookup: number of the symbol in the order of retrieval, from 1; None for the last.
-        hops: D, used only if `problem` is None.
+        hops: D, instead of a problem; by default 3.
         head_a_row: whether a layer has a head for every row of a block; see the module's docstring.
 
     Raises:
-        InputError: the symbol never reaches the query, or `problem` is not a problem.
+        InputError: the symbol never reaches the query, `problem` is not a problem, or `hops` is given beside it.
     """
-    problem = RetrievalProblem(hops) if problem is None else problem
+    if problem is not None and hops is not None:
+        raise InputError(f"give a problem, which has its own hops, or hops={hops}, not both")
+    problem = RetrievalProblem(hops or 3) if problem is None else problem
     check_problem(problem)
     scene = problem_scene(problem)
     if lookup is not None:

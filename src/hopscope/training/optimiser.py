@@ -67,10 +67,12 @@ def training_hooks(transformer: Transformer, recipe: Recipe) -> TrainingHooks | 
         return None
     module, _, name = recipe.hooks.partition(":")
     try:
-        hooks: TrainingHooks = getattr(import_module(module), name)(transformer, recipe)
+        hooks = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"hooks {recipe.hooks!r} cannot be loaded ({error})") from None
-    return hooks
+    if not (isinstance(hooks, type) and issubclass(hooks, TrainingHooks)):
+        raise InputError(f"hooks {recipe.hooks!r} must name a subclass of hs.TrainingHooks")
+    return hooks(transformer, recipe)
 
 
 def clip_gradients(parameters: Sequence[Tensor], largest: float, models: int) -> None:

@@ -145,6 +145,8 @@ class Setup:
     def __post_init__(self) -> None:
         for field, kind in (("name", str), ("problem", RetrievalProblem), ("recipe", Recipe)):
             check_type(field, getattr(self, field), kind, f"a {kind.__name__}")
+        if self.name.startswith("/") or ".." in self.name.split("/"):
+            raise InputError(f"name must be that of a folder below another, as depth/4-layers, got {self.name!r}")
         object.__setattr__(self, "seeds", check_items("seeds", self.seeds, "whole numbers, one a model"))
         for seed in self.seeds:
             check_seed(seed)

@@ -267,7 +267,7 @@ class Evaluator(ABC):
                 raise InputError(f"{ablation.kind.value} needs roles from 0 to {roles - 1}, got {ablation.keys}")
             if ablation.kind is AblationKind.MEAN and len(ablation.weights) != 2 * roles:
                 raise InputError(f"mean needs {2 * roles} weights, one per relation, got {len(ablation.weights)}")
-            if ablation.kind in CHOSEN and not visible[row.query, list(ablation.keys)].all():
+            if ablation.kind in (*CHOSEN, AblationKind.KNOCK_OUT) and not visible[row.query, list(ablation.keys)].all():
                 raise InputError(f"role {row.query} may not attend to all roles of {ablation.keys}: the mask hides it")
         self._checked |= new
 
