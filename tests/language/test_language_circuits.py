@@ -158,6 +158,9 @@ def test_unknown_tokens_are_refused(tmp_path: Path) -> None:
         hs.LanguageModel(tmp_path)
     with pytest.raises(InputError, match=r"no token for some characters .* in a question of lives-with"):
         text_batch(text("lives-with", 1), make_tokenizer(), 2, 0)
+    unknown = hs.prompts.Prompt("a = b\n", {"x": (4, 5)}, ("a", "Zoë"))
+    with pytest.raises(InputError, match=r"no token for some characters .* in prompt 1 of own"):
+        hs.PromptTask("own", (unknown,) * 8).tokens(make_tokenizer(), 2, 0)
 
 
 def test_a_guessing_model_has_no_circuit() -> None:

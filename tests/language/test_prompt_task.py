@@ -223,15 +223,9 @@ def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) 
         (replace(GOOD, roles=GOOD.roles | {"S": (5, 8)}), "roles 'IO' and 'S' share the token ' Mary' in prompt 1"),
         (replace(GOOD, roles=GOOD.roles | {"S": (0, 4)}), "share the token 'When' in prompt 1 of own; heads rest at"),
         (replace(GOOD, other_chains=({"IO": (5, 8)},)), "roles 'IO' and 'IO' share the token ' Mary' in prompt 1"),
-        (
-            replace(GOOD, other_chains=({"end": (10, 13)},)),
-            "role 'end' ends the prompts, so no other chain can have it",
-        ),
+        (replace(GOOD, other_chains=({"end": (10, 13)},)), "role 'end' ends the prompts, so no other"),
         (replace(GOOD, answers=("Mary Ann", "Mary Lou", "Mary Ann")[:2]), None),
-        (
-            replace(GOOD, answers=("Mary", "Mary Ann")),
-            "the answers 'Mary Ann' and 'Mary' of prompt 1 of own begin with",
-        ),
+        (replace(GOOD, answers=("Mary", "Mary Ann")), "the answers 'Mary Ann' and 'Mary' of prompt 1 of own"),
         (replace(GOOD, answers=("y", "z"), prompt="When Mary met Tom-"), "joins the end of prompt 1 of own with the"),
     ],
 )
@@ -241,6 +235,11 @@ def test_prompts_that_the_tokenizer_does_not_tell_apart_are_refused(prompt: Prom
     else:
         with pytest.raises(InputError, match=why):
             PromptTask("own", (prompt,) * 8).tokens(Words(), 4, 0)
+
+
+def test_a_role_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="role 'S' is given twice"):
+        hs.prompts.spans([("Tom", "S"), (" saw ", ""), ("Tom", "S")])
 
 
 def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:
