@@ -221,6 +221,8 @@ def test_certify_verb_of_a_language_model_and_what_it_refuses(folder: Path, foun
         (of_own, "is a language model; pass --formulation"),
         ([*of_own, *how, "--faithfulness", "1"], "faithfulness must be above 0 and below 1, got 1.0"),
         ([*searched, "--faithfulness", "0"], "faithfulness must be above 0 and below 1, got 0.0"),
+        ([*asked, *how, "--out", str(tmp_path / "elsewhere")], "elsewhere/equations-1-hops.json does not exist"),
+        (["circuit", str(folder), "--task", "indction"], "induction, ioi, code or code-chains, got 'indction'"),
     ):
         refused = CliRunner().invoke(program, arguments)
         assert isinstance(refused.exception, InputError)

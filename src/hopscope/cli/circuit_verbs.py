@@ -109,6 +109,7 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
 @click.argument("paths", nargs=-1)
 @field_options(hs.SearchConfig, "search", "max_loss", "seed", defaults=True)
 @click.option("--from", "graph", type=PATH, help="A graph of EAP-IG or MIB, in JSON, whose heads are the circuit.")
+@click.option("--out", type=FOLDER, help="The folder that the stored circuit of a language model was written to.")
 @json_option("its record")
 def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: Any) -> tuple[Any, str]:
     """Certify a circuit of your own, or the stored one again.
@@ -135,7 +136,7 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
     task = _task(path, options)
     if graph is not None and paths:
         raise hs.InputError(f"--from says which circuit; leave {paths[0]!r} out")
-    claimed: Any = paths or graph or _stored(path, task, options)
+    claimed: Any = paths or graph or _stored(path, task, options, options["out"])
     model = _model(path, task, options)
     if graph is not None:
         from hopscope.language.mib import heads_of_graph
@@ -175,6 +176,8 @@ def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: i
     if task == "ioi":
         return hs.prompts.ioi()
     if task not in ("induction", "code-chains"):
+        if not Path(task).exists():
+            raise hs.InputError(f"--task must be a JSONL file, or induction, ioi, code or code-chains, got {task!r}")
         return hs.PromptTask.read(task)
     from hopscope.language.model_folder import open_tokenizer
 
