@@ -79,7 +79,7 @@ def min_layers(
     """
     if problem is not None and hops is not None:
         raise InputError(f"give a problem, which has its own hops, or hops={hops}, not both")
-    problem = RetrievalProblem(hops or 3) if problem is None else problem
+    problem = RetrievalProblem(3 if hops is None else hops) if problem is None else problem
     check_problem(problem)
     scene = problem_scene(problem)
     if lookup is not None:
