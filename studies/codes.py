@@ -114,32 +114,31 @@ def run(study: CodesStudy, folder: Path, work: Work) -> CodesResult:
     return CodesResult(circuits, found.conditions)
 
 
-def counts(found: CodesResult) -> dict[str, tuple[int, int]]:
-    """Return, by what is counted, the number of models of which it is true and the number of models."""
-    doubling = {
-        f"circuit doubles, {code} codes": [model.strategy == "doubling" for model in found.of(code)]
-        for code in ("token", "pair")
+def outcomes(found: CodesResult) -> dict[str, list[bool]]:
+    """Return, by what is asked, whether it is true of each model."""
+    named = {"pair-2-layers": "a layer saved, pair codes", "none-2-layers": "a layer saved, no code"}
+    return {
+        **{
+            f"circuit doubles, {code} codes": [model.strategy == "doubling" for model in found.of(code)]
+            for code in ("token", "pair")
+        },
+        **{
+            named[condition.name]: [step is not None for step in condition.times(2)]
+            for condition in found.conditions
+            if condition.name in named
+        },
     }
-    saved = {
-        f"a layer saved, {name}": [step is not None for step in condition.times(2)]
-        for condition in found.conditions
-        for name in ("pair codes" if condition.name.startswith("pair") else "no code",)
-        if condition.last == 2 and condition.layers < condition.needs(2)
-    }
-    return {name: (sum(models), len(models)) for name, models in {**doubling, **saved}.items()}
 
 
 def judge(found: CodesResult) -> list[Judgement]:
     """Judge by the rules above."""
-    token, pair = ([model.strategy == "doubling" for model in found.of(code)] for code in ("token", "pair"))
-    by_name = {condition.name: condition for condition in found.conditions}
-    pairs = by_name.get("pair-2-layers")
-    saved = [step is not None for step in pairs.times(2)] if pairs else []
-    without = [condition for name, condition in by_name.items() if name.startswith("none-")]
+    of = outcomes(found)
+    token, pair = of["circuit doubles, token codes"], of["circuit doubles, pair codes"]
+    without = [condition for condition in found.conditions if condition.name.startswith("none-")]
     return [
         _more(token, pair),
         most_of("with pair codes, most circuits double", pair),
-        most_of("with pair codes and two chains, most seeds save a layer", saved),
+        most_of("with pair codes and two chains, most seeds save a layer", of.get("a layer saved, pair codes", [])),
         nothing_beyond("without a position code, no model saves a layer", without),
     ]
 

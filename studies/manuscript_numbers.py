@@ -11,7 +11,7 @@ from typing import Any
 import hopscope as hs
 from studies.addresses import Addresses
 from studies.catalogue import STUDIES
-from studies.codes import counts
+from studies.codes import outcomes
 from studies.knockouts import Knockouts
 from studies.line_order import Order
 from studies.tools import records
@@ -91,10 +91,10 @@ def places(root: Path) -> Record:
     escape = study(root, "escape")
     few = [test for test in escape.places if test.model.startswith("2-hops-2-chains-2-layers") and test.learned(2)]
     tested = [test for number in chains for test in found.of(shallow[number, 16])]
-    codes = counts(study(root, "codes"))
+    codes = {name: share(sum(of), len(of)) for name, of in outcomes(study(root, "codes")).items()}
     return {
-        "with_pair_codes": share(*codes["a layer saved, pair codes"]),
-        "with_no_code": share(*codes["a layer saved, no code"]),
+        "with_pair_codes": codes["a layer saved, pair codes"],
+        "with_no_code": codes["a layer saved, no code"],
         "table": table(["heads per layer", *heads], grid),
         "position_based": sum(test.is_position_based(2) for test in tested),
         "of": len(tested),
@@ -150,10 +150,10 @@ def circuits(root: Path) -> Record:
     )
     whole = study(root, "whole").models
     pairs = [(bool(pruned.certified), bool(every.certified)) for pruned, every in study(root, "pruning").pairs]
-    codes = counts(study(root, "codes"))
+    codes = {name: share(sum(of), len(of)) for name, of in outcomes(study(root, "codes")).items()}
     return {
-        "double_pair": share(*codes["circuit doubles, pair codes"]),
-        "double_token": share(*codes["circuit doubles, token codes"]),
+        "double_pair": codes["circuit doubles, pair codes"],
+        "double_token": codes["circuit doubles, token codes"],
         "table": table(["layers", "circuits", "doubling", "line by line", "serial", "median paths"], rows),
         "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
         "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import hopscope as hs
 from hopscope.plot import BLUE, COLUMN, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
-from studies.codes import CodesResult, counts
+from studies.codes import CodesResult, outcomes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,13 +20,14 @@ def codes(found: CodesResult) -> Figure:
     Raises:
         InputError: no model is finished.
     """
-    shown = {name: count for name, count in counts(found).items() if count[1]}
+    shown = {name: models for name, models in outcomes(found).items() if models}
     if not shown:
         raise hs.InputError("there is nothing to draw: no model is finished")
     with house():
         figure = new_figure(COLUMN * 1.3, 0.34 * len(shown) + 0.75)
         axes = figure.subplots()
-        for place, (name, (yes, n)) in enumerate(shown.items()):
+        for place, (name, models) in enumerate(shown.items()):
+            yes, n = sum(models), len(models)
             low, high = clopper_pearson(yes, n)
             color = BLUE if "circuit" in name else VERMILION
             axes.errorbar(yes / n, place, xerr=[[yes / n - low], [high - yes / n]], fmt="o", color=color, capsize=2)

@@ -207,7 +207,7 @@ GOOD = Prompt("When Mary met Tom", {"IO": (5, 9), "end": (14, 17)}, ("Mary", "An
         ({"roles": {"IO": (5, 90), "end": (14, 17)}}, r"role 'IO' of prompt 3 .* from 0 to 17, got \[5, 90\]"),
         ({"roles": {"text": (5, 9), "end": (14, 17)}}, "'text' in prompt 3 is not a role name"),
         ({"roles": {"IO": (5, 9), "end": (14, 17), "a b": (5, 9)}}, "'a b' in prompt 3 is not a role name"),
-        ({"other_chains": ({"IO": (10, 13)},)}, "prompts 1 and 3 need as many other chains"),
+        ({"other_chains": ({"IO": (10, 13)},)}, "prompts 1 and 3 need the same number of other chains"),
         ({"other_chains": ({"IO": (10, 13)}, {})}, "role 'IO' of prompt 3 must be in all other chains or in none"),
         ({"other_chains": ({"S": (10, 13)},)}, "role 'S' of prompt 3 must be in .* the chain asked for"),
     ],

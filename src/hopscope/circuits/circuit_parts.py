@@ -229,7 +229,7 @@ def card_lines(card: Card) -> list[str]:
 
 def check_lines(check: Check) -> list[str]:
     """Return one check as up to four lines to print: its outcome and what it found."""
-    outcome, more = {"passed": "pass", "failed": "FAIL"}.get(check.outcome, check.outcome), " ... (all: circuit.json)"
+    outcome, more = {"passed": "pass", "failed": "FAIL"}.get(check.outcome, check.outcome), " ... (all: --json)"
     text = f"{outcome}  {check.name:<12}  {check.says}"
     return textwrap.wrap(text, WIDTH, subsequent_indent=" " * 20, max_lines=4, placeholder=more)
 

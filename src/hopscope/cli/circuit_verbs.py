@@ -85,12 +85,12 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
     task = _task(path, options)
     if task is None:
         refuse_given("only a language model's circuit has --out", "out")
-    if out is not None:
-        check_outside_runs(out)
     if show:
         refuse_given("--show searches nothing", *options["search"], "overwrite", "faithfulness")
         stored = _stored(path, task, options, out)
         return stored.to_json(), str(stored)
+    if out is not None:
+        check_outside_runs(out)
     if path.is_file() and task is None:
         raise hs.InputError(f"{path} is a file; give a run's folder, --task for a GGUF file, or --show for a record")
     model, how = _model(path, task, options), {"overwrite": overwrite, **options["search"]}

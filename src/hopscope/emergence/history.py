@@ -100,7 +100,7 @@ class Emergence:
 
     def __str__(self) -> str:
         """Return when every path crossed 0.5, the hops and the plateau, as `hopscope emergence` prints them."""
-        heading = f"crosses 0.5 at step (95%), epoch of {self.steps_per_epoch}"
+        heading = f"crosses 0.5 at step (95%), epoch of {self.steps_per_epoch} steps"
         lines = [f"{'path':<34} {'attention':>9}  {'without it':>10}  {heading}"]
         for path in self.paths:
             step, low, high = path.crossing.step, path.crossing.low, path.crossing.high

@@ -134,7 +134,7 @@ class PromptTask:
                 both = f"got {len(first.answers)} and {len(prompt.answers)}"
                 raise InputError(f"prompts 1 and {number} need the same number of answers, {both}")
             if [*map(set, prompt.other_chains)] != [*map(set, first.other_chains)]:
-                raise InputError(f"prompts 1 and {number} need as many other chains, with the same roles")
+                raise InputError(f"prompts 1 and {number} need the same number of other chains, with the same roles")
         final = self.problem.names[-1]
         if any(final in chain for chain in first.other_chains):
             raise InputError(f"role {final!r} ends the prompts, so no other chain can have it; leave it out there")
