@@ -24,18 +24,15 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.statistics import fisher
 from studies.places import standard as places_standard
 from studies.tools import conditions
 from studies.tools.circuits import HASTY, CircuitSummary, Search, find_circuits, rows_by_group
 from studies.tools.conditions import Condition, nothing_beyond
-from studies.tools.inference import share_in_words
-from studies.tools.judgements import TOO_FEW, Judgement, most_of
+from studies.tools.judgements import Judgement, more_often, most_of
 from studies.tools.position_based import LEARNED
 from studies.tools.records import markdown_table
 from studies.tools.study import Study
@@ -136,26 +133,11 @@ def judge(found: CodesResult) -> list[Judgement]:
     token, pair = of["circuit doubles, token codes"], of["circuit doubles, pair codes"]
     without = [condition for condition in found.conditions if condition.name.startswith("none-")]
     return [
-        _more(token, pair),
+        more_often("with pair codes, more circuits double than with token codes", pair, token),
         most_of("with pair codes, most circuits double", pair),
         most_of("with pair codes and two chains, most seeds save a layer", of.get("a layer saved, pair codes", [])),
         nothing_beyond("without a position code, no model saves a layer", without),
     ]
-
-
-def _more(token: Sequence[bool], pair: Sequence[bool]) -> Judgement:
-    """Judge rule 1."""
-    hypothesis = "with pair codes, more circuits double than with token codes"
-    if not token or not pair:
-        return Judgement(hypothesis, "not run")
-    n = len(token) + len(pair)
-    more = fisher(sum(pair), len(pair), sum(token), len(token))
-    less = fisher(sum(token), len(token), sum(pair), len(pair))
-    observed = f"{share_in_words(sum(pair), len(pair))} against {share_in_words(sum(token), len(token))}"
-    observed += f", p = {min(more, less):.2g} (one-sided)"
-    if min(more, less) < 0.025:
-        return Judgement(hypothesis, "confirmed" if more < less else "refuted", observed, n)
-    return Judgement(hypothesis, "inconclusive", observed, n, TOO_FEW)
 
 
 def table(found: CodesResult) -> str:

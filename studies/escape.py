@@ -9,7 +9,8 @@ any D. We try one layer with four heads for D = 1, 2 and 3.
 
 The recipe is that of `places`: heads of width eight and 6,400 steps; a hop is learned once its validation loss has been
 below 0.3. There are twenty seeds for two chains, twelve for four, six for eight and for one, and one for the control.
-The plan has the cost and what theory says of each condition: docs/studies/plans/2026-11-29-escape.md.
+The plan has the cost and what theory says of each condition: docs/studies/plans/2026-11-29-escape.md. A second plan
+adds three chains and other numbers of heads per row: docs/studies/plans/2026-11-30-escape-ratios.md.
 
 Rules:
 
@@ -26,11 +27,21 @@ Rules:
    moved (`studies.tools.position_based`). Confirmed: the lower 95% Clopper-Pearson bound on the share is above one
    half. Refuted: the upper bound is below one half. Otherwise inconclusive.
 
+Rules of the second plan. Rules 5 to 7 compare two conditions by Fisher's exact test, one-sided, with p below 2.5%;
+refuted by the same test the other way:
+
+5. Two heads per row: fewer seeds learn two hops a layer early with three chains than with two.
+6. Two heads per row: fewer do with four chains than with three.
+7. Four heads per row: fewer do with four chains than with two.
+8. Two chains: the more heads per row (one, two or four), the more seeds learn two hops a layer early. Like rule 2.
+9. One head per row, two chains: most seeds learn two hops a layer early, as theory's line says. Like rule 4.
+
     python -m studies escape results/studies/escape
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +50,7 @@ import hopscope as hs
 from studies.places import standard as places_standard
 from studies.tools import conditions
 from studies.tools.conditions import Condition, Conditions, nothing_beyond
-from studies.tools.judgements import Judgement, falls_with, most_of
+from studies.tools.judgements import Judgement, falls_with, more_often, most_of
 from studies.tools.position_based import LEARNED, PositionTest, position_tests
 from studies.tools.records import counted
 from studies.tools.study import Study
@@ -49,13 +60,14 @@ FIRST_SEED = 9400
 
 
 class Cell(NamedTuple):
-    """A condition: the problem's hops and chains, the model's layers and heads, and the number of seeds."""
+    """A condition: the problem's hops and chains, the model's layers and heads, the number of seeds, and the first."""
 
     hops: int
     chains: int
     layers: int
     heads: int
     seeds: int
+    first_seed: int = FIRST_SEED
 
 
 CELLS = (
@@ -64,8 +76,12 @@ CELLS = (
     Cell(2, 4, 2, 8, 12),
     Cell(2, 8, 2, 16, 6),
     Cell(2, 8, 3, 16, 1),
+    Cell(2, 3, 2, 6, 20, 9500),
+    Cell(2, 4, 2, 16, 8, 9500),
+    Cell(2, 2, 2, 8, 8, 9500),
+    Cell(2, 2, 2, 2, 8, 9500),
 )
-"""The conditions that are trained."""
+"""The conditions that are trained; the last four are those of the second plan."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,7 @@ class EscapeStudy:
                 ),
                 hs.RetrievalProblem(hops=cell.hops, chains=cell.chains),
                 replace(self.recipe, layers=cell.layers, heads=cell.heads),
-                tuple(range(FIRST_SEED, FIRST_SEED + cell.seeds)),
+                tuple(range(cell.first_seed, cell.first_seed + cell.seeds)),
             )
             for cell in self.cells
         ]
@@ -146,18 +162,46 @@ def judge(found: EscapeResult) -> list[Judgement]:
         learned = [step is not None for step in condition.everything()]
         judgements.append(most_of(f"one chain: one layer answers {counted(condition.last, 'hop')}", learned))
     several = [condition for condition in found.shallow if condition.problem.chains > 1 and condition.last == 2]
-    for heads in sorted({heads_a_row(condition) for condition in several}):
-        alike = [condition for condition in several if heads_a_row(condition) == heads]
-        models = [(each.problem.chains, step is not None) for each in alike for step in each.times(2)]
-        hypothesis = f"{heads:g} heads per row: the more chains, the fewer seeds learn two hops a layer early"
-        judgements.append(falls_with(hypothesis, [n for n, _ in models], [yes for _, yes in models], "chains and x2"))
+    planned_first = [each for each in several if heads_a_row(each) == 2 and each.problem.chains != 3]
+    models = [(each.problem.chains, step is not None) for each in planned_first for step in each.times(2)]
+    hypothesis = "2 heads per row: the more chains, the fewer seeds learn two hops a layer early"
+    judgements.append(falls_with(hypothesis, [n for n, _ in models], [yes for _, yes in models], "chains and x2"))
     eight = [condition for condition in found.conditions if condition.problem.chains == 8 and condition.last == 2]
     if eight:
         judgements.append(nothing_beyond("8 chains: no model learns two hops a layer early", eight))
     early = {condition.name for condition in several}
     answering = [test for test in found.places if test.learned(2) and test.model.rsplit("/", 1)[0] in early]
     position_based = [test.is_position_based(2) for test in answering]
-    return [*judgements, most_of("what is learned a layer early is position-based", position_based)]
+    judgements.append(most_of("what is learned a layer early is position-based", position_based))
+    return [*judgements, *_second_plan(several)]
+
+
+def _second_plan(several: Sequence[Condition]) -> list[Judgement]:
+    """Judge by rules 5 to 9."""
+    learned = {
+        (condition.problem.chains, heads_a_row(condition)): [step is not None for step in condition.times(2)]
+        for condition in several
+    }
+
+    def fewer(heads: int, many: int, few: int) -> Judgement:
+        hypothesis = (
+            f"{heads} heads per row: fewer seeds learn two hops a layer early with {many} chains than with {few}"
+        )
+        return more_often(hypothesis, learned.get((few, heads), []), learned.get((many, heads), []))
+
+    two = [(heads, not yes) for (chains, heads), models in learned.items() for yes in models if chains == 2]
+    return [
+        fewer(2, 3, 2),
+        fewer(2, 4, 3),
+        fewer(4, 4, 2),
+        falls_with(
+            "2 chains: the more heads per row, the more seeds learn two hops a layer early",
+            [heads for heads, _ in two],
+            [missed for _, missed in two],
+            "heads and not learning x2",
+        ),
+        most_of("1 head per row, 2 chains: most seeds learn two hops a layer early", learned.get((2, 1), [])),
+    ]
 
 
 STUDY = Study(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.statistics import clopper_pearson
+from hopscope.statistics import clopper_pearson, fisher
 from studies.tools.inference import rank_correlation_test, share_in_words
 from studies.tools.records import markdown_table
 
@@ -115,6 +115,28 @@ def falls_with(hypothesis: str, more: Sequence[float], values: Sequence[float], 
     if significant and min(everywhere, rest) > 0:
         return Judgement(hypothesis, "refuted", observed, len(values))
     return Judgement(hypothesis, "inconclusive", observed, len(values), TOO_FEW)
+
+
+def more_often(hypothesis: str, more: Sequence[bool], less: Sequence[bool]) -> Judgement:
+    """Judge whether a statement is true more often of some models than of others, by Fisher's exact test.
+
+    Confirmed: p is below 2.5%, one-sided. Refuted: the same test the other way. Otherwise inconclusive.
+
+    Args:
+        hypothesis: the statement that is tested.
+        more: for each model of the first kind, whether the statement is true.
+        less: the same for the other kind.
+    """
+    if not more or not less:
+        return Judgement(hypothesis, "not run")
+    counts, n = ((sum(more), len(more)), (sum(less), len(less))), len(more) + len(less)
+    p, against = fisher(*counts[0], *counts[1]), fisher(*counts[1], *counts[0])
+    observed = (
+        f"{share_in_words(*counts[0])} against {share_in_words(*counts[1])}, p = {min(p, against):.2g} (one-sided)"
+    )
+    if min(p, against) < 0.025:
+        return Judgement(hypothesis, "confirmed" if p < against else "refuted", observed, n)
+    return Judgement(hypothesis, "inconclusive", observed, n, TOO_FEW)
 
 
 def never(

@@ -23,7 +23,7 @@ def verdicts(two: int, four: int, eight: int, one_layer: int = 6) -> list[str]:
 
 
 def test_planted_seeds() -> None:
-    assert verdicts(14, 1, 0) == ["confirmed", "confirmed", "confirmed", "not run"]
+    assert verdicts(14, 1, 0) == ["confirmed", "confirmed", "confirmed", "not run", *["not run"] * 5]
     assert verdicts(14, 14, 4)[1] == "inconclusive"  # heads per row alone decide
     assert verdicts(2, 15, 6)[1:3] == ["refuted", "refuted"]
     assert verdicts(14, 1, 0, one_layer=5)[0] == "inconclusive"
