@@ -131,7 +131,7 @@ def test_one_model_of_many() -> None:
     )
     both = many(BATCH.inputs.expand(2, *BATCH.inputs.shape))
     torch.testing.assert_close(single(many, 1)(BATCH.inputs[None])[0], both[1])
-    with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
+    with pytest.raises(InputError, match="model must be at most 1, got 2"):
         single(many, 2)
     with pytest.raises(InputError, match="holds one model"):
         VectorEvaluator(many, PROBLEM, BATCH)

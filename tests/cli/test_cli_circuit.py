@@ -85,7 +85,7 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
         (("{run}", "--max-loss", "0.9"), "max_loss must be above 0 and below 0.5"),
         (("{run}", "--max-loss", "nan"), "max_loss must be above 0 and below 0.5"),
         (("{run}", "--checkpoint", "9223372036854775808"), "must be at most 9007199254740992"),
-        (("{run}", "--model", "2"), "model must be from 0 to 1 (the run has 2), got 2"),
+        (("{run}", "--model", "2"), "run must be at most 1, got 2"),
         (("{run}", "--checkpoint", "7"), "no checkpoint at step 7; the nearest is at step 1"),
         (("{run}", "--show", "--max-loss", "0.1"), "--show searches nothing; leave --max-loss out"),
         (("{run}", "--show", "--overwrite"), "--show searches nothing; leave --overwrite out"),
@@ -109,7 +109,7 @@ def test_show_names_the_command_that_makes_a_circuit(tmp_path: Path, capsys: pyt
     for options, words in (
         ((), f"circuit.json does not exist; `hopscope circuit {other.path}` makes it"),
         (("--model", "1", "--checkpoint", "1"), f"`hopscope circuit {other.path} --model 1 --checkpoint 1` makes it"),
-        (("--model", "5"), "model must be from 0 to 1 (the run has 2), got 5"),
+        (("--model", "5"), "must be at most 1, got 5"),
         (("--checkpoint", "77"), "has no checkpoint at step 77; the nearest is at step 1"),
     ):
         assert call(str(other.path), "--show", *options) == 2

@@ -91,7 +91,7 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     assert {name: stored[name] for name in printed} == printed
     assert not (run.path / "figures").exists()
     assert "circuit.json does not exist" in ask(run.path)
-    assert ask(run.path, "--model", 2).startswith("model must be from 0 to 1")
+    assert ask(run.path, "--model", 2).endswith("run must be at most 1, got 2")
 
 
 def test_a_record_is_measured_again_if_something_changes(run):

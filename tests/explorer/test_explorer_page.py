@@ -186,7 +186,7 @@ def test_several_models_and_runs(run, tmp_path):
     assert [exhibit.name for exhibit in shown] == ["<b>run & co, seed 0", "two, seed 1"]
     models = Reader(build(shown).html).manifest["models"]
     assert [model["live"]["weights"] for model in models] == ["m0-weights", "m1-weights"]
-    with pytest.raises(InputError, match="model must be from 0 to 1"):
+    with pytest.raises(InputError, match="must be at most 1, got 2"):
         exhibits([two], 2)
 
 

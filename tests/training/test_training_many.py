@@ -71,7 +71,7 @@ def test_runs_of_other_hops_are_refused_before_progress_is_reported(begun, train
             (tmp_path / name / "result.json").unlink()
     more = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=3, plain_hops=2, seeds=(0,), plain_seeds=())
     reported: list[dict[str, Progress]] = []
-    with pytest.raises(InputError, match="holds a run with hops = 2, not 3; choose another folder"):
+    with pytest.raises(InputError, match="holds a run of hops = 2, not 3; use that or a new folder"):
         train_all(more.setups(), tmp_path, execution=replace(FP32, workers=1), progress=reported.append)
     assert not reported
 

@@ -22,7 +22,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
+from hopscope.problem.paths import HEAD_WRITTEN, AttentionPath, HeadRow, PathGroup
 
 Location = str | AttentionPath | HeadRow
 """A head (`L3.H1`), the row of a query role (`L3.H1 x0?`) or a path (`L3.H1 x0? -> >x2`, or in long form
@@ -43,7 +43,7 @@ ROW_ABLATIONS: Mapping[str, Ablation] = {
 
 _SEVERAL = re.compile(r"(?:([1-9]\d{0,3}) of )?(.* or .*)")
 _NAMED = re.compile(r"(.*\S)=(\w+)")
-_HEAD = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})")
+_HEAD = re.compile(HEAD_WRITTEN)
 
 
 def rows_at(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hopscope.checks import check_count
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.find import Origin
@@ -31,9 +32,7 @@ class CircuitStore:
 
     def path(self, number: int = 0, step: int | None = None) -> Path:
         """Return the path of a model's circuit file; see `circuit_path`."""
-        count = len(self.run.seeds)
-        if not 0 <= number < count:
-            raise InputError(f"model must be from 0 to {count - 1} (the run has {count}), got {number}")
+        check_count(f"the model of {self.run.path}", number, 0, len(self.run.seeds) - 1)
         return circuit_path(self.run.path, number, step)
 
     def command(self, number: int, step: int | None) -> str:

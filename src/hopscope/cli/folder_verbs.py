@@ -103,6 +103,8 @@ def export(source: Path, library: str, out: Path, of: Path | None) -> tuple[Any,
     check_outside_runs(out)
     from hopscope.language.mib import is_parallel, write_graph
 
+    if of is None and source.parent.name != "circuits":
+        raise hs.InputError(f"{source} is not in a model's folder; pass --of, the language model it was found in")
     if out.exists():
         raise hs.InputError(f"{out} is there already; choose another name")
     circuit, of = hs.Circuit.load(source), of or source.parent.parent

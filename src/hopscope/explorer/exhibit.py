@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hopscope.checks import check_count
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence, MapsOverTime
@@ -83,8 +84,8 @@ def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibi
     shown = []
     for run in runs:
         count = len(run.seeds)
-        if model is not None and not 0 <= model < count:
-            raise InputError(f"model must be from 0 to {count - 1} ({run.path} has {count}), got {model}")
+        if model is not None:
+            check_count(f"the model of {run.path}", model, 0, count - 1)
         searched = [number for number in range(count) if circuit_path(run.path, number).exists()] or [0]
         shown += [exhibit(run, number) for number in (searched if model is None else [model])]
     return shown

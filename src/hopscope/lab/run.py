@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, SupportsIndex, get_args, overload
 
-from hopscope.checks import check_choice, check_count, check_folder, check_path, check_type, plain_value
+from hopscope.checks import check_choice, check_folder, check_path, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
@@ -185,8 +185,6 @@ class Run(RunFolder, Sequence[RunModel]):
         """
         from hopscope.explorer.page import explore
 
-        if model is not None:
-            check_count("model", model, least=0)
         return explore([self], None if out is None else check_path("a page", out), model=model, large=large)[0]
 
     def _repr_html_(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from hopscope.checks import check_choice, check_path
+from hopscope.checks import check_choice, check_path, check_type
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import CustomCircuit
@@ -111,6 +111,7 @@ class LanguageModel:
         Raises:
             InputError: two roles share a token, or the question has no chains.
         """
+        check_type("question", question, Question, "a question, as hs.questions gives it")
         read, names = tokens(question, self.tokenizer), text_role_names(question.hops)
         return [
             (self.tokenizer.decode([token]), names[role], chain)

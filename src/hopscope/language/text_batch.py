@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.prompts import PromptTask
@@ -137,6 +138,7 @@ def text_batch(task: LanguageTask, tokenizer: Any, count: int, seed: int, purpos
     Raises:
         InputError: two roles or two answers share a token.
     """
+    check_count("the number of questions", count)
     read, names = task.tokens(tokenizer, count, seed, purpose), task.problem.all_roles
     length, chains = max(len(question.ids) for question in read), task.problem.chains
 

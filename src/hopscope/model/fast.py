@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from hopscope.errors import InputError
+from hopscope.checks import check_count
 from hopscope.kernels import (
     DTYPES,
     EPSILON,
@@ -234,8 +234,7 @@ class FastTransformer(Transformer):
 
 def single(transformer: Transformer, model: int) -> Transformer:
     """Return model `model` of an ensemble as a transformer of its own."""
-    if not 0 <= model < transformer.models:
-        raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
+    check_count("model", model, 0, transformer.models - 1)
     alone = type(transformer)(transformer.shape, 1)
     alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
     if isinstance(alone, FastTransformer):

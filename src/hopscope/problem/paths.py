@@ -14,9 +14,11 @@ from typing import Literal, NamedTuple
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_number
 
-_NUMBER = r"([1-9]\d{0,3})"
-_ROW_WRITTEN = re.compile(rf"L{_NUMBER}\.H{_NUMBER} +(\S+)")
-_WRITTEN = re.compile(rf"(?:L{_NUMBER}\.H{_NUMBER}|layer {_NUMBER} head {_NUMBER}:) +(\S+) +-> +(\S+)")
+HEAD_WRITTEN = r"(?:L|layer )([1-9]\d{0,3})(?:\.H| head )([1-9]\d{0,3}):?"
+"""A pattern of a head as text: `L3.H1` or `layer 3 head 1:`."""
+
+_ROW_WRITTEN = re.compile(rf"{HEAD_WRITTEN} +(\S+)")
+_WRITTEN = re.compile(rf"{HEAD_WRITTEN} +(\S+) +-> +(\S+)")
 
 NamedPath = tuple[int, int, str, str]
 """A path as stored on disk: layer and head, counted from 1, and the names of the query and key roles."""
@@ -94,8 +96,7 @@ class AttentionPath(NamedTuple):
             raise InputError(
                 f"an attention path is written like 'L3.H1 x0? -> >x2' or 'layer 3 head 1: x0? -> >x2', got {text!r}"
             )
-        layer, head, query, key = (group for group in found.groups() if group is not None)
-        return cls.named(int(layer), int(head), query, key, roles)
+        return cls.named(int(found[1]), int(found[2]), found[3], found[4], roles)
 
 
 Into = Literal["query", "key", "value", "answer"]

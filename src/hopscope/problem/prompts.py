@@ -56,8 +56,7 @@ class Prompt:
         which, length = f"prompt {number}", len(self.prompt)
         if len(set(self.answers)) < max(2, len(self.answers)) or "" in self.answers:
             raise InputError(f"{which} needs at least two different answers, got {list(self.answers)}")
-        if not 0 <= self.right < len(self.answers):
-            raise InputError(f"right must be from 0 to {len(self.answers) - 1} in {which}, got {self.right}")
+        check_count(f"right in {which}", self.right, 0, len(self.answers) - 1)
         for chain in self.other_chains:
             if odd := {*chain} - {*self.roles} or {*chain} ^ {*self.other_chains[0]}:
                 raise InputError(

@@ -111,7 +111,8 @@ class EnsemblePart:
         # Attention's output weights, by layer: `d_head` rows per head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
-        self._hooks = training_hooks(self.transformer, recipe)
+        hooks = training_hooks(recipe)
+        self._hooks = hooks(self.transformer, recipe) if hooks else None
         others = {*self._hooks.parameters} if self._hooks else set()
         self._by_adamw = [parameter for parameter in self._parameters if parameter not in others]
         decaying = {module.weight for module in self.transformer.modules() if isinstance(module, Linear)}

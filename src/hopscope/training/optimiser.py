@@ -61,8 +61,8 @@ class TrainingHooks:
         """
 
 
-def training_hooks(transformer: Transformer, recipe: Recipe) -> TrainingHooks | None:
-    """Load the training hooks that the recipe names. Returns None if the recipe names none."""
+def training_hooks(recipe: Recipe) -> type[TrainingHooks] | None:
+    """Load the class of training hooks that the recipe names. Returns None if the recipe names none."""
     if recipe.hooks is None:
         return None
     module, _, name = recipe.hooks.partition(":")
@@ -72,7 +72,7 @@ def training_hooks(transformer: Transformer, recipe: Recipe) -> TrainingHooks | 
         raise InputError(f"hooks {recipe.hooks!r} cannot be loaded ({error})") from None
     if not (isinstance(hooks, type) and issubclass(hooks, TrainingHooks)):
         raise InputError(f"hooks {recipe.hooks!r} must name a subclass of hs.TrainingHooks")
-    return hooks(transformer, recipe)
+    return hooks
 
 
 def clip_gradients(parameters: Sequence[Tensor], largest: float, models: int) -> None:

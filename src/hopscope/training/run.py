@@ -135,7 +135,7 @@ class RunFolder:
         """Return this run if it has the given setup, apart from the name. Raises an `InputError` if not."""
         for name, value in setup.settings.items():
             if (found := self.setup.settings[name]) != value:
-                raise InputError(f"{self.path} holds a run with {name} = {found}, not {value}; choose another folder")
+                raise InputError(f"{self.path} holds a run of {name} = {found}, not {value}; use that or a new folder")
         return self
 
     @staticmethod

@@ -17,6 +17,7 @@ from hopscope.training.data import Data, held_out, squared_errors
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import FASTEST, HELD_OUT, Execution, check_memory, using_threads
 from hopscope.training.metrics import rows_of
+from hopscope.training.optimiser import training_hooks
 from hopscope.training.pruning import head_scales
 from hopscope.training.recipe import Setup
 from hopscope.training.run import ModelResult, Result, RunFolder, check_empty
@@ -74,6 +75,7 @@ def train(
         check_empty(folder)
         execution = execution.resolve(setup)
         check_memory(setup, execution)
+        training_hooks(setup.recipe)  # refuses a class that is not there before the folder belongs to the run
     with RunFolder.writing(folder):
         run = RunFolder(folder).require(setup) if begun.exists() else RunFolder.create(folder, setup, execution)
         if not run.finished:

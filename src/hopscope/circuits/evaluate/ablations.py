@@ -13,6 +13,7 @@ from enum import Enum
 from math import inf
 from typing import Any
 
+from hopscope.checks import check_type
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import Problem
@@ -110,6 +111,7 @@ class Ablation:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        check_type("kind", self.kind, AblationKind, "an hs.AblationKind, as hs.AblationKind.ZERO")
         kind, keys, weights = self.kind, len(self.keys), len(self.weights)
         takes, fit = _TAKES.get(kind, ("nothing", lambda keys, weights: keys == weights == 0))
         if not fit(keys, weights):
