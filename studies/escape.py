@@ -10,7 +10,8 @@ any D. We try one layer with four heads for D = 1, 2 and 3.
 The recipe is that of `places`: heads of width eight and 6,400 steps; a hop is learned once its validation loss has been
 below 0.3. There are twenty seeds for two chains, twelve for four, six for eight and for one, and one for the control.
 The plan has the cost and what theory says of each condition: docs/studies/plans/2026-11-29-escape.md. A second plan
-adds three chains and other numbers of heads per row: docs/studies/plans/2026-11-30-escape-ratios.md.
+adds three chains and other numbers of heads per row: docs/studies/plans/2026-11-30-escape-ratios.md. A third adds four
+times the steps for four chains: docs/studies/plans/2026-11-30-escape-steps.md.
 
 Rules:
 
@@ -36,6 +37,10 @@ refuted by the same test the other way:
 8. Two chains: the more heads per row (one, two or four), the more seeds learn two hops a layer early. Like rule 2.
 9. One head per row, two chains: most seeds learn two hops a layer early, as theory's line says. Like rule 4.
 
+Rule of the third plan, like rules 5 to 7:
+
+10. Four chains, two heads per row: more seeds learn two hops a layer early with four times the steps.
+
     python -m studies escape results/studies/escape
 """
 
@@ -60,7 +65,8 @@ FIRST_SEED = 9400
 
 
 class Cell(NamedTuple):
-    """A condition: the problem's hops and chains, the model's layers and heads, the number of seeds, and the first."""
+    """A condition: the problem's hops and chains, the model's layers and heads, the number of seeds and the first of
+    them, and how many times the usual steps it is trained for."""
 
     hops: int
     chains: int
@@ -68,6 +74,21 @@ class Cell(NamedTuple):
     heads: int
     seeds: int
     first_seed: int = FIRST_SEED
+    longer: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the condition, for folders."""
+        nouns = ("hop", "chain", "layer", "head")
+        counts = (counted(number, noun).replace(" ", "-") for number, noun in zip(self, nouns, strict=False))
+        return "-".join((*counts, *([f"{self.longer}-times-the-steps"] if self.longer > 1 else [])))
+
+    def setup(self, recipe: hs.Recipe) -> hs.Setup:
+        """The setup of the condition, by a recipe; the rate decays over as many steps, however many there are."""
+        steps, decay = recipe.steps * self.longer, recipe.decay_fraction / self.longer
+        changed = replace(recipe, layers=self.layers, heads=self.heads, steps=steps, decay_fraction=decay)
+        problem = hs.RetrievalProblem(hops=self.hops, chains=self.chains)
+        return hs.Setup(self.name, problem, changed, tuple(range(self.first_seed, self.first_seed + self.seeds)))
 
 
 CELLS = (
@@ -80,8 +101,9 @@ CELLS = (
     Cell(2, 4, 2, 16, 8, 9500),
     Cell(2, 2, 2, 8, 8, 9500),
     Cell(2, 2, 2, 2, 8, 9500),
+    Cell(2, 4, 2, 8, 8, 9600, longer=4),
 )
-"""The conditions that are trained; the last four are those of the second plan."""
+"""The conditions that are trained; the last is that of the third plan, and the four before it are of the second."""
 
 
 @dataclass(frozen=True)
@@ -94,18 +116,7 @@ class EscapeStudy:
     @property
     def conditions(self) -> list[hs.Setup]:
         """One condition for each cell."""
-        return [
-            hs.Setup(
-                "-".join(
-                    counted(number, noun).replace(" ", "-")
-                    for number, noun in zip(cell, ("hop", "chain", "layer", "head"), strict=False)
-                ),
-                hs.RetrievalProblem(hops=cell.hops, chains=cell.chains),
-                replace(self.recipe, layers=cell.layers, heads=cell.heads),
-                tuple(range(cell.first_seed, cell.first_seed + cell.seeds)),
-            )
-            for cell in self.cells
-        ]
+        return [cell.setup(self.recipe) for cell in self.cells]
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,21 @@ class EscapeResult(Conditions):
 
     @property
     def shallow(self) -> list[Condition]:
-        """The conditions with a finished seed and fewer layers than Assumption 1 asks for, by number of chains."""
+        """The conditions with a finished seed and fewer layers than Assumption 1 asks for, by number of chains, without
+        those that are trained longer."""
+        return [condition for condition in self._too_few_layers if condition.budget == self._usual]
+
+    @property
+    def longer(self) -> list[Condition]:
+        """The conditions like `shallow` that are trained longer."""
+        return [condition for condition in self._too_few_layers if condition.budget > self._usual]
+
+    @property
+    def _usual(self) -> int:
+        return min(condition.budget for condition in self.conditions)
+
+    @property
+    def _too_few_layers(self) -> list[Condition]:
         found = [each for each in self.conditions if each.seeds and each.layers < each.needs(each.last)]
         return sorted(found, key=lambda condition: condition.problem.chains)
 
@@ -169,11 +194,14 @@ def judge(found: EscapeResult) -> list[Judgement]:
     eight = [condition for condition in found.conditions if condition.problem.chains == 8 and condition.last == 2]
     if eight:
         judgements.append(nothing_beyond("8 chains: no model learns two hops a layer early", eight))
-    early = {condition.name for condition in several}
+    early = {condition.name for condition in (*several, *found.longer)}
     answering = [test for test in found.places if test.learned(2) and test.model.rsplit("/", 1)[0] in early]
     position_based = [test.is_position_based(2) for test in answering]
     judgements.append(most_of("what is learned a layer early is position-based", position_based))
-    return [*judgements, *_second_plan(several)]
+    usual = [step is not None for each in planned_first if each.problem.chains == 4 for step in each.times(2)]
+    longer = [step is not None for each in found.longer for step in each.times(2)]
+    hypothesis = "4 chains, 2 heads per row: with four times the steps, more seeds learn two hops a layer early"
+    return [*judgements, *_second_plan(several), more_often(hypothesis, longer, usual)]
 
 
 def _second_plan(several: Sequence[Condition]) -> list[Judgement]:

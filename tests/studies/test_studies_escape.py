@@ -27,11 +27,11 @@ def verdicts(two: int, four: int, eight: int, one_layer: int = 6, second: tuple[
 
 
 def test_planted_seeds() -> None:
-    assert verdicts(14, 1, 0) == ["confirmed", "confirmed", "confirmed", "not run", *["not run"] * 5]
+    assert verdicts(14, 1, 0) == ["confirmed", "confirmed", "confirmed", "not run", *["not run"] * 6]
     assert verdicts(14, 14, 4)[1] == "inconclusive"  # heads per row alone decide
     assert verdicts(2, 15, 6)[1:3] == ["refuted", "refuted"]
     assert verdicts(14, 1, 0, one_layer=5)[0] == "inconclusive"
     as_forecast = ["inconclusive", "confirmed", "confirmed", "confirmed", "refuted"]
-    assert verdicts(14, 1, 0, second=(10, 1, 8, 0))[4:] == as_forecast
+    assert verdicts(14, 1, 0, second=(10, 1, 8, 0))[4:9] == as_forecast
     assert verdicts(2, 14, 0, second=(14, 8, 1, 7))[4:6] == ["refuted", "inconclusive"]
-    assert verdicts(2, 14, 0, second=(2, 8, 1, 8))[5:] == ["refuted", "refuted", "refuted", "confirmed"]
+    assert verdicts(2, 14, 0, second=(2, 8, 1, 8))[5:9] == ["refuted", "refuted", "refuted", "confirmed"]
