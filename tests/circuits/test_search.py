@@ -207,7 +207,7 @@ def test_gradient_scores_are_exact_where_the_loss_is_linear() -> None:
     problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
     model = random_model(problem, layers=1, heads=2, mlp=False, spread=1.0)
     with torch.no_grad():
-        model.blocks[0].attention.out.weight.mul_(0.02)  # type: ignore[union-attr]
+        model.blocks[0].attention.out.weight.mul_(0.02)
     evaluator = VectorEvaluator(model, problem, some_batch(problem, 32))
     estimate = row_scores(evaluator)[0].sum(dim=-1)
     off = [{HeadRow(0, head, query): UNIFORM for query in range(5)} for head in range(2)]

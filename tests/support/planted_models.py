@@ -43,9 +43,7 @@ def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5, curriculum: bo
 
 
 def attention(model: Transformer, layer: int) -> Attention:
-    block = model.blocks[layer]
-    assert isinstance(block, Block)
-    return block.attention
+    return model.blocks[layer].attention
 
 
 def columns(model: Transformer, head: int) -> slice:

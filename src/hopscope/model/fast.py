@@ -9,6 +9,7 @@ answers are the same as in `transformer.py`; tests check that values and gradien
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -178,11 +179,11 @@ class FastTransformer(Transformer):
     """A `Transformer` with fewer passes over memory."""
 
     block: ClassVar[type[Block]] = FastBlock
+    blocks: Sequence[FastBlock]
 
     def compute_only(self, left: Bool[Tensor, "model layer head"]) -> None:
         """Skip the heads that are not left in any model. They must write nothing, so that answers stay the same."""
         for block, heads in zip(self.blocks, left.any(dim=0), strict=True):
-            assert isinstance(block, FastBlock)
             block.present = None if heads.all() else Present.of(block.attention, heads)
 
     def compute_those_that_write(self) -> None:
@@ -192,37 +193,32 @@ class FastTransformer(Transformer):
         """
         self.compute_only(those_that_write(self))
         for block in self.blocks:
-            assert isinstance(block, FastBlock)
             block.present = block.present and block.present.until_written_to(block.attention)
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:
         """The heads that are skipped unless hooks need them, as (layer, head) from 0."""
-        blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
-        return frozenset((block.layer, head) for block in blocks for head in block.skipped)
+        return frozenset((block.layer, head) for block in self.blocks for head in block.skipped)
 
     def fuse(self) -> None:
         """Compute attention with the kernels for the weights' device, if this machine has such kernels."""
         available = attention_kernels.available(self.embed.weight.device)
         for block in self.blocks:
-            assert isinstance(block, FastBlock)
             block.fused = available
 
     def fuse_blocks(self, precision: Precision) -> None:
         """Compute blocks with `fused_block.py` if the stream has `precision` and this machine supports it."""
         for block in self.blocks:
-            assert isinstance(block, FastBlock)
             block.whole = precision if fused_block.available(precision) else None
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
         """See `HookedModel.run`. Consecutive blocks that `fused_block.py` can compute are computed in one call."""
-        blocks = {layer: block for layer, block in enumerate(self.blocks) if isinstance(block, FastBlock)}
-        whole = {layer: hooks is None and blocks[layer].goes_whole(x) for layer in layers}
+        whole = {layer: hooks is None and self.blocks[layer].goes_whole(x) for layer in layers}
         for together, grouped in groupby(layers, whole.__getitem__):
             group = [*grouped]
             if together:
                 asking = reads if group[-1] == self.shape.layers - 1 else None
-                x = fused_block.through(x, [blocks[layer].parts() for layer in group], asking)
+                x = fused_block.through(x, [self.blocks[layer].parts() for layer in group], asking)
             else:
                 x = super().run_layers(x, range(group[0], group[-1] + 1), hooks, reads)
         return x

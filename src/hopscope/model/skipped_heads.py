@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hopscope.kernels import Bias, FixedRows, Weight
 from hopscope.model.hooks import Hooks
-from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.model.transformer import Attention, Transformer
 
 
 class SkippingHooks(Hooks):
@@ -31,8 +31,8 @@ class SkippingHooks(Hooks):
 
 def those_that_write(transformer: Transformer) -> Bool[Tensor, "model layer head"]:
     """Return, on the CPU, which heads have an output weight that is not zero. Pruned heads have none."""
-    blocks = [block for block in transformer.blocks if isinstance(block, Block)]
-    outs = [block.attention.out.weight.reshape(transformer.models, transformer.shape.heads, -1) for block in blocks]
+    shape = transformer.models, transformer.shape.heads, -1
+    outs = [block.attention.out.weight.reshape(shape) for block in transformer.blocks]
     return torch.stack([out.any(dim=2) for out in outs], dim=1).cpu()
 
 

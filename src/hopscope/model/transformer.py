@@ -11,7 +11,8 @@ replace patterns and outputs. `fast.py` computes the same numbers in fewer passe
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -129,12 +130,14 @@ class Transformer(PatchableModel, nn.Module):
 
     block: ClassVar[type[Block]] = Block
     embed: Linear
+    blocks: Sequence[Block]
 
     def __init__(self, shape: Architecture, models: int = 1) -> None:
         super().__init__()
         self.shape, self.models = shape, models
         self.embed = Linear(models, shape.d_input, shape.d_model)
-        self.blocks = nn.ModuleList(self.block(models, shape, layer) for layer in range(shape.layers))
+        blocks = nn.ModuleList(self.block(models, shape, layer) for layer in range(shape.layers))
+        self.blocks = cast(Sequence[Block], blocks)
         self.norm = _norm(models, shape)
         self.read = Linear(models, shape.d_model, shape.d_output)
 
@@ -152,15 +155,13 @@ class Transformer(PatchableModel, nn.Module):
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
         """Return a layer's own pattern, with queries computed from the stream `query` and keys from `key`."""
-        block: Any = self.blocks[layer]
-        pattern: Pattern = block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
-        return pattern
+        block = self.blocks[layer]
+        return block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """Return the output of a layer's attention under `pattern`, with values computed from the stream `value`."""
-        block: Any = self.blocks[layer]
-        written: Stream = block.attention.write(pattern, block.attention_norm(value))
-        return written
+        block = self.blocks[layer]
+        return block.attention.write(pattern, block.attention_norm(value))
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """Return the answers read out from the stream after the last block."""

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.model.architecture import Architecture
-from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.model.transformer import Attention, Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
@@ -123,7 +123,6 @@ def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
     for hop, slot in enumerate(program.answers):
         read[at[slot], hop * problem.symbol_dim : (hop + 1) * problem.symbol_dim] = torch.eye(problem.symbol_dim)
     for block, heads in zip(transformer.blocks, program.layers, strict=True):
-        assert isinstance(block, Block)
         for number, head in enumerate(heads):
             _write_head(block.attention, number * shape.d_head, head, at)
     return transformer
