@@ -51,15 +51,10 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
         InputError: the model does not exist, its weights are larger than memory or do not fit its configuration, it
             needs code that is not trusted, or transformers (for GGUF, gguf) is not installed.
     """
-    try:
-        import transformers as library
-    except ImportError:
-        raise needs_extra("a pretrained model", "transformers", "llm") from None
-    transformers: Any = library
     folder, gguf, name = _located(source)
     _check_files(folder, gguf)
     weights: dict[str, Any] = {"gguf_file": gguf} if gguf else {"use_safetensors": True}
-    with _opening(source, gguf, trust_remote_code):
+    with _opening(source, gguf, trust_remote_code) as transformers:
         tokenizer = _tokenizer(transformers, folder, gguf, trust_remote_code)
         model, report = transformers.AutoModelForCausalLM.from_pretrained(
             folder,
@@ -78,25 +73,23 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
 
 def open_tokenizer(source: Path | str, *, trust_remote_code: bool = False) -> Any:
     """Open only the tokenizer of a model; for the arguments and errors see `open_model_folder`."""
-    try:
-        import transformers
-    except ImportError:
-        raise needs_extra("a pretrained model", "transformers", "llm") from None
     folder, gguf, _ = _located(source)
-    with _opening(source, gguf, trust_remote_code):
+    with _opening(source, gguf, trust_remote_code) as transformers:
         return _tokenizer(transformers, folder, gguf, trust_remote_code)
 
 
 @contextmanager
-def _opening(source: Path | str, gguf: str | None, trust_remote_code: bool) -> Iterator[None]:
-    """A context in which Transformers shows no bars, and any error becomes an `InputError` about the model."""
+def _opening(source: Path | str, gguf: str | None, trust_remote_code: bool) -> Iterator[Any]:
+    """A context that yields Transformers without its bars; any error becomes an `InputError` about the model."""
     import transformers
 
     if gguf and not (find_spec("gguf") and find_spec("accelerate")):
         raise needs_extra("a GGUF file", "gguf", "gguf")
+    logging: Any = transformers.utils.logging
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
-        with _no_bars(transformers):
-            yield
+        yield transformers
     except InputError:
         raise
     except Exception as error:  # readers of damaged files raise errors of any kind
@@ -106,10 +99,15 @@ def _opening(source: Path | str, gguf: str | None, trust_remote_code: bool) -> I
                 "--trust-remote-code (in Python trust_remote_code=True)"
             ) from None
         raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
+    finally:
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _located(source: Path | str) -> tuple[Path, str | None, str]:
     """Return the folder of a model, the name of its GGUF file (None if it has none), and the name of the model."""
+    if not find_spec("transformers"):
+        raise needs_extra("a pretrained model", "transformers", "llm")
     path = Path(source)
     if path.is_file() and path.suffix == ".gguf":
         return path.parent, path.name, path.stem
@@ -168,19 +166,6 @@ def _size_once_open(path: Path) -> int:
 
             return 4 * sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
     return path.stat().st_size
-
-
-@contextmanager
-def _no_bars(transformers: Any) -> Iterator[None]:
-    """A context in which the library draws no progress bars."""
-    logging = transformers.utils.logging
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if bars:
-            logging.enable_progress_bar()
 
 
 _PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"  # characters that any tokenizer for English covers
