@@ -11,7 +11,7 @@ from known_run import circuit_json, known_run, witness_shape
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.cli.circuit_verbs import emergence as command
-from hopscope.emergence.history import Emergence, MapsOverTime
+from hopscope.emergence.history import MAPS_OVER_TIME, Emergence
 from hopscope.emergence.timing import Plateau
 from hopscope.errors import InputError
 from hopscope.paper.section_9 import appendix_d, figure_7
@@ -60,7 +60,7 @@ def test_a_run_with_a_circuit_gets_its_record_maps_and_figures(run):
     for name in ("figure-6", "figure-7", "appendix-d"):
         for suffix in ("png", "svg", "pdf"):
             assert (run.path / "figures" / f"{name}.{suffix}").stat().st_size > 1000
-    history, maps = Emergence.load(run.path / "emergence.json"), MapsOverTime.load(run.path / "emergence-maps.json")
+    history, maps = Emergence.load(run.path / "emergence.json"), MAPS_OVER_TIME.read(run.path / "emergence-maps.json")
     assert history.steps == maps.steps
 
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import UInt8
 
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.model.role_maps import RoleMaps
 from hopscope.records import RecordFormat, plain
+from hopscope.training.metrics import Array
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ _FORMAT = RecordFormat(
 
 @dataclass(frozen=True)
 class MapsOverTime:
-    """Role maps of every head over the checkpoints; `save` writes them as `emergence-maps.json`, `load` reads them.
+    """Role maps of every head over the checkpoints, the contents of `emergence-maps.json`.
 
     Attributes:
         roles: names of the roles, by number.
@@ -175,22 +176,13 @@ class MapsOverTime:
         layers, heads = whole[0].shape[:2]
         return cls(tuple(roles), layers, heads, tuple(steps), frames)
 
-    def frame(self, number: int) -> Float[Tensor, "layer head which role role"]:
-        """Return the maps of frame `number` (from 0), exact to within 1/510."""
-        data = bytearray(base64.b64decode(self.frames[number], validate=True))
-        weights = torch.frombuffer(data, dtype=torch.uint8).float() / 255
-        return weights.view(self.layers, self.heads, 2, len(self.roles), len(self.roles))
-
-    def save(self, path: Path, run: str = "") -> None:
-        """Write the file atomically, with the content hash of the run that it belongs to."""
-        _MAPS_FORMAT.write(path, self, run)
-
-    @classmethod
-    def load(cls, path: Path, run: str | None = None) -> MapsOverTime:
-        """Read the file; an `InputError` is raised if it is missing, damaged, or of another kind or another `run`."""
-        return _MAPS_FORMAT.read(path, run)
+    @property
+    def weights(self) -> UInt8[Array, "step layer head which query key"]:
+        """The maps of all frames, in units of 1/255."""
+        shape = len(self.steps), self.layers, self.heads, 2, len(self.roles), len(self.roles)
+        return np.frombuffer(b"".join(map(base64.b64decode, self.frames)), np.uint8).reshape(shape)
 
 
-_MAPS_FORMAT = RecordFormat(
+MAPS_OVER_TIME = RecordFormat(
     MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)"
 )

@@ -16,7 +16,7 @@ from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.store import CircuitStore
 from hopscope.display import Display, reporting
 from hopscope.emergence.config import EmergenceConfig
-from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
+from hopscope.emergence.history import MAPS_OVER_TIME, STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
 from hopscope.emergence.timing import crossings, hop_of, order, plateau
 from hopscope.errors import InputError
 from hopscope.model.fast import single
@@ -74,7 +74,7 @@ def emergence_of_run(
     with reporting(progress, Display("checkpoints", "steps")) as report:
         emergence, maps = follow(run, paths, number, wanted, losses, report)
     if patterns == "own" and step is None:
-        maps.save(maps_over_time_path(run.path, number), run.hash)
+        MAPS_OVER_TIME.write(maps_over_time_path(run.path, number), maps, run.hash)
     emergence.save(path)
     return emergence
 

@@ -10,7 +10,7 @@ import torch
 from hopscope.checks import check_count
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.store import CircuitStore, circuit_path
-from hopscope.emergence.history import Emergence, MapsOverTime
+from hopscope.emergence.history import MAPS_OVER_TIME, Emergence, MapsOverTime
 from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.model.fast import single
@@ -128,7 +128,7 @@ def _emergence(
     if not (history.model == circuit.model and history.follows(circuit)):
         missing.append(f"The run's emergence is of another circuit and not shown: {follow} --overwrite.")
         return None, None
-    maps = MapsOverTime.load(maps_path, run.hash) if maps_path.exists() else None
+    maps = MAPS_OVER_TIME.read(maps_path, run.hash) if maps_path.exists() else None
     if maps is None or maps.steps != history.steps:
         missing.append(f"The role maps over time of this emergence are missing: {follow} --overwrite.")
         maps = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -130,10 +129,7 @@ def _emergence(history: Emergence) -> dict[str, Any]:
 
 def _maps(maps: MapsOverTime, name: str, arrays: Arrays) -> dict[str, Any]:
     """Add the bytes of the record to `arrays`, as [step, layer, head, own or other chains, query role, key role]."""
-    roles = len(maps.roles)
-    frames = [np.frombuffer(base64.b64decode(frame), np.uint8) for frame in maps.frames]
-    shape = (len(maps.steps), maps.layers, maps.heads, 2, roles, roles)
-    arrays[name] = pack(np.stack(frames).reshape(shape), delta=True)
+    arrays[name] = pack(maps.weights, delta=True)
     return {"steps": list(maps.steps), "chunk": name}
 
 
