@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.ablations import (
-    ALIKE,
-    IDENTITY,
-    KEEP,
-    POSITIONAL,
-    UNIFORM,
-    ZERO,
-    Ablation,
-    AblationKind,
-    Interventions,
-    one_hot,
-)
+from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.errors import InputError
@@ -36,10 +25,8 @@ between its paths and `2 of ` before them if two paths are needed. A row or head
 CustomCircuit = Circuit | Iterable[Part]
 """A `Circuit`, or the parts of a circuit. All rows that are not named are uniform."""
 
-ROW_ABLATIONS: Mapping[str, Ablation] = {
-    "keep": KEEP, "alike": ALIKE, "mean": UNIFORM, "positional": POSITIONAL, "identity": IDENTITY, "zero": ZERO,
-}  # fmt: skip
-"""The ablations that a row of a circuit can have, by name; the mean pattern is measured in the model."""
+ROW_ABLATIONS = ("keep", "alike", "mean", "positional", "identity", "zero")
+"""The names of the ablations that a row of a circuit can have; the mean pattern is measured in the model."""
 
 _SEVERAL = re.compile(r"(?:([1-9]\d{0,3}) of )?(.* or .*)")
 _NAMED = re.compile(r"(.*\S)=(\w+)")
@@ -121,7 +108,7 @@ def _one_part(part: Location, evaluator: Evaluator, units: Units) -> AttentionPa
     if path is None:
         if name and name not in ROW_ABLATIONS:
             raise InputError(f"a row's ablation must be one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
-        return {row: units.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
+        return {row: units.mean(row) if name == "mean" else Ablation(AblationKind(name or "keep")) for row in live}
     if name or not evaluator.where.visible[path.query, path.key]:
         raise InputError(
             f"{part} is not a path: its query must be able to attend to its key, and only rows and heads take =NAME"
