@@ -81,15 +81,11 @@ def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
     return tuple(map(plain_value, value))
 
 
-def make_plain(values: DataclassInstance) -> None:
-    """Convert the NumPy scalars in the fields of a frozen dataclass to Python values, as records require."""
+def check_fields(values: DataclassInstance) -> None:
+    """Convert the NumPy scalars in the fields of a frozen dataclass to Python values, as records require, then check
+    its flags, literals and annotated numbers."""
     for field in fields(values):
         object.__setattr__(values, field.name, plain_value(getattr(values, field.name)))
-
-
-def check_fields(values: DataclassInstance) -> None:
-    """Apply `make_plain` to a frozen dataclass, then check its flags, literals and annotated numbers."""
-    make_plain(values)
     for name, kinds in _kinds(type(values)).items():
         value = getattr(values, name)
         if value is None and NoneType in kinds:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from hopscope.checks import Count, Range, Whole, check_count, check_fields, check_seed, make_plain
+from hopscope.checks import Count, Range, Whole, check_count, check_fields, check_seed
 from hopscope.errors import InputError
 
 SLACK = 0.5
@@ -137,7 +137,7 @@ class SearchConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        make_plain(self)
+        check_fields(self)
         if not isinstance(self.effort, SearchBudget) and self.effort not in list(BUDGETS):
             raise InputError(f"effort must be {' or '.join(BUDGETS)}, got {self.effort!r}")
         number = isinstance(self.max_loss, int | float) and not isinstance(self.max_loss, bool)
