@@ -309,8 +309,7 @@ def appendix_d(emergence: Emergence) -> Figure:
             thousands(axes)
         for axes in panels.flat[len(emergence.paths) :]:
             axes.set_visible(False)
-        for column in range(columns):
-            lowest = panels[(len(emergence.paths) - 1 - column) // columns][column]
+        for lowest in panels.flat[len(emergence.paths) - columns : len(emergence.paths)]:  # of each column
             lowest.set_xlabel("step")
             lowest.tick_params(labelbottom=True)
         handles = [

@@ -116,8 +116,6 @@ def _draw_shares(axes: Axes, card: Card) -> None:
 
 def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss: float) -> None:
     """Draw the loss without each path, with its interval, and the threshold."""
-    from matplotlib.ticker import NullFormatter
-
     least = min([max_loss, *(loss.interval[0] for _, losses in bars for loss in losses)])
     left = max(least / 1.5, max_loss / 50)
     for number, (name, color) in enumerate(zip(names, (BLUE, ORANGE), strict=True)):
@@ -132,7 +130,7 @@ def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss:
                           label=name if row == 0 else None)  # fmt: skip
     axes.axvline(max_loss, color=VERMILION, linewidth=1.0, linestyle="--", label=f"threshold {max_loss:.3g}")
     axes.set_xscale("log")
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_formatter("")
     axes.set_xlim(left, None)
     axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=6.5)
     axes.invert_yaxis()

@@ -75,8 +75,7 @@ def training(*of: Panel | RunFolder) -> Figure:
         for axes in grid[:, 0]:
             axes.set_ylabel("partial loss")
         grid[0][0].set_xlim(0, max(int(panel.lines.steps[-1]) for panel in panels))
-        for column in range(columns):
-            lowest = grid[(len(panels) - 1 - column) // columns][column]
+        for lowest in grid.flat[len(panels) - columns : len(panels)]:  # of each column
             lowest.set_xlabel("step")
             lowest.tick_params(labelbottom=True)
         _legend(figure, panels)
