@@ -108,12 +108,8 @@ def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
     reached = first_step(metrics.steps, metrics.validation_loss[:, model] < 1.05 * level)
     learned = metrics.first_below()[model]
     before = metrics if learned[0] is None else metrics.after(-1, learned[0])
-    left = None
-    for step, loss in zip(before.steps.tolist(), before.partial_losses[:, model, 0], strict=True):
-        if not loss < ON_PLATEAU * level:  # also if it is NaN, since the model diverged
-            left = None
-        elif left is None:
-            left = step
+    flat = ~(before.partial_losses[:, model, 0] < ON_PLATEAU * level)  # also if it is NaN, since the model diverged
+    left = first_step(before.steps, before.steps > max(before.steps[flat], default=-1))
     return Plateau(level, reached, left, learned)
 
 
