@@ -197,7 +197,7 @@ def test_the_wheel_holds_every_file_of_the_explorer(tmp_path):
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         names = set(wheel.namelist())
     scripts, styles = {*pages.SCRIPTS, *SCRIPTS}, (*pages.STYLES, "stored")
-    html = "page.html", "stored.html", "head.html"
+    html = "page.html", "stored.html", "head.html", "circuit.html", "tail.html"
     needed = [*(f"{name}.js" for name in scripts), *(f"{name}.css" for name in styles), *html]
     assert {f"hopscope/explorer/web/{name}" for name in needed} <= names
     assert {f"hopscope/paper/templates/{name}" for name in ("page.html", "page.css", "claims.toml")} <= names

@@ -140,7 +140,6 @@ def laid_out(
         css=Markup(css),
         script=Markup(script),
         manifest=numbers,
-        view=Markup('{"hash": ""}'),
         chunks=arrays.items(),
     )
     return Page(html, {"program and styles": len(script) + len(css), "numbers": len(numbers)})
