@@ -144,9 +144,7 @@ async function start() {
     load(now).then(() => render(state.get()));
   });
   addEventListener("hashchange", () => location.hash.slice(1) !== own && go(fromHash(location.hash, limits) || {}));
-  let waiting = 0;
-  addEventListener("resize", () => (clearTimeout(waiting), (waiting = setTimeout(() => render(state.get()), 80))));
-  onPaper(() => render(state.get()));
+  onOtherWidth(() => render(state.get()));
   const load = (now) => Promise.all([now.m, ...(now.c ? [now.c.m] : [])].map((m) => loadArrays(models[m])));
   render(state.get());
   document.documentElement.dataset.first = performance.now().toFixed(0);

@@ -1,4 +1,4 @@
-// On paper: in light colours and no wider than a page, for as long as it is printed.
+// Another width: of the window, or on paper, in light colours and no wider than a page for as long as it is printed.
 
 const PAPER = 690;
 
@@ -6,9 +6,10 @@ const PAPER = 690;
 const room = (box) => Math.min(box.clientWidth, "paper" in document.documentElement.dataset ? PAPER : Infinity);
 
 /** @param {() => void} draw  everything, at once */
-function onPaper(draw) {
+function onOtherWidth(draw) {
   const { dataset } = document.documentElement;
-  let theme;
+  let theme, waiting = 0;
+  addEventListener("resize", () => (clearTimeout(waiting), (waiting = setTimeout(draw, 80))));
   addEventListener("beforeprint", () => {
     if (!("paper" in dataset)) theme = dataset.theme;
     dataset.paper = "";

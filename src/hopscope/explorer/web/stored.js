@@ -88,9 +88,7 @@ function start() {
   });
   state.tell(render);
   addEventListener("hashchange", () => location.hash.slice(1) !== own && state.set(fromHash(location.hash) || {}));
-  let waiting = 0;
-  addEventListener("resize", () => (clearTimeout(waiting), (waiting = setTimeout(() => render(state.get()), 80))));
-  onPaper(() => render(state.get()));
+  onOtherWidth(() => render(state.get()));
   render(state.get());
   root.dataset.ready = "true";
 }
