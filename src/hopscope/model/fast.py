@@ -99,7 +99,7 @@ class FastBlock(Block):
     def _writing(self) -> Present | None:
         """The heads that are computed unless hooks need all heads; None for all heads."""
         present = self.present
-        return present if present and present.holds_of(self.attention) else None
+        return present if present and present.version in (None, self.attention.out.weight._version) else None
 
     @property
     def skipped(self) -> tuple[int, ...]:
@@ -193,7 +193,7 @@ class FastTransformer(Transformer):
         """
         self.compute_only(those_that_write(self))
         for block in self.blocks:
-            block.present = block.present and block.present.until_written_to(block.attention)
+            block.present = block.present and block.present._replace(version=block.attention.out.weight._version)
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:

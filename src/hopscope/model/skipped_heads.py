@@ -51,14 +51,6 @@ class Present(NamedTuple):
         columns = heads.repeat_interleave(attention.d_head).nonzero().flatten()
         return cls(tuple(heads.nonzero().flatten().tolist()), columns.to(attention.out.weight.device))
 
-    def until_written_to(self, attention: Attention) -> Present:
-        """Return the same heads, valid until the output weights are written to."""
-        return self._replace(version=attention.out.weight._version)
-
-    def holds_of(self, attention: Attention) -> bool:
-        """Return whether `heads` is valid for the current output weights."""
-        return self.version is None or self.version == attention.out.weight._version
-
 
 class SomeColumns(NamedTuple):
     """Some columns or rows of a linear map."""
