@@ -167,12 +167,10 @@ class HookedDecoder(PatchableModel):
     @torch.no_grad()
     def plain_logits(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocabulary"]:
         """Return the logits of the model with the library's own attention, without hooks."""
-        before = self._model.config._attn_implementation
-        self._model.set_attn_implementation("eager")
-        try:
+        with ExitStack() as stack:
+            stack.callback(self._model.set_attn_implementation, self._model.config._attn_implementation)
+            self._model.set_attn_implementation("eager")
             logits: Tensor = self._model(input_ids=inputs, use_cache=False).logits
-        finally:
-            self._model.set_attn_implementation(before)
         return logits
 
     @torch.no_grad()
@@ -191,7 +189,9 @@ class HookedDecoder(PatchableModel):
             self._model,
             {id(parameter): parameter for parameter in self._model.parameters() if id(parameter) not in changed},
         )
-        with torch.random.fork_rng(devices=[]), _default_dtype(self._model.dtype):
+        with torch.random.fork_rng(devices=[]), ExitStack() as stack:
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            torch.set_default_dtype(self._model.dtype)
             torch.manual_seed(seed)
             fresh = type(self._model)(self._model.config).requires_grad_(False)
         for layer, head in heads:
@@ -321,17 +321,6 @@ class _Without(Hooks):
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         return pattern.index_fill(2, torch.tensor(self._heads, device=pattern.device), 0.0)
-
-
-@contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context in which new weights have this dtype."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 class _Caught(Exception):
