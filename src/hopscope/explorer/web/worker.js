@@ -1,7 +1,7 @@
 // Losses over many prompts, away from the page where the browser lets us, prompt by prompt.
 
-/** Sums over prompts 0 ... count - 1; tells after each. Yields to others in between where `pause` says how. */
-async function measure(model, job, tell, stopped, pause) {
+/** Sums over prompts 0 ... count - 1; tells after each, and lets others do something in between. */
+async function measure(model, job, tell, stopped) {
   const hops = model.problem.target_hops.length, sums = new Float64Array(hops), along = new Float64Array(model.paths.length);
   for (let n = 0; n < model.live.count; n++) {
     if (stopped()) return;
@@ -11,7 +11,7 @@ async function measure(model, job, tell, stopped, pause) {
     const done = n + 1;
     if (done === model.live.count || done % 4 === 0 || done === 1)
       tell({ key: job.key, done, of: model.live.count, errors: Array.from(sums, (sum) => sum / done), along: Array.from(along, (sum) => sum / done) });
-    if (pause) await pause();
+    await new Promise((go) => setTimeout(go));
   }
 }
 
@@ -22,7 +22,7 @@ function serve(scope) {
   scope.onmessage = async ({ data }) => {
     if (data.model) return void models.set(data.number, Object.assign(data.model, { arrays: { ...data.arrays, net: network(data.model.shape, data.model.live.names, data.arrays.weights) } }));
     current = data.key;
-    await measure(models.get(data.number), data, (result) => scope.postMessage(result), () => current !== data.key, () => new Promise((go) => setTimeout(go)));
+    await measure(models.get(data.number), data, (result) => scope.postMessage(result), () => current !== data.key);
   };
 }
 
@@ -52,7 +52,7 @@ function laboratory(onResult) {
       current = key;
       const job = { key, number, cuts, base };
       if (!worker) {
-        measure(model, job, keep, () => current !== key, () => new Promise((go) => setTimeout(go)));
+        measure(model, job, keep, () => current !== key);
         return known;
       }
       if (!sent.has(number)) {
