@@ -30,7 +30,9 @@ from planted_models import (
     witness,
 )
 
-from hopscope.circuits.checks import CHECKS, Evidence, all_passed, measure_card
+from hopscope.circuits.checks.card import CHECKS, all_passed
+from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.checks.measure_card import measure_card
 from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys

@@ -15,8 +15,8 @@ import pytest
 import torch
 from known_run import SERIAL, made
 
-from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check
-from hopscope.circuits.checks.card import Baselines, Curve, Damage, Faithfulness, Size
+import hopscope as hs
+from hopscope.circuits.checks.card import CHECKS, Baselines, Card, Check, Curve, Damage, Faithfulness, Size
 from hopscope.circuits.circuit import FORM, Circuit
 from hopscope.circuits.circuit_parts import Asked, SearchRecord
 from hopscope.circuits.evaluate.ablations import KEEP, one_hot
@@ -143,7 +143,7 @@ def test_a_stored_circuit_is_returned_or_replaced_by_model_and_settings(tmp_path
     searched: list[Circuit] = []
 
     def stored(circuit: Circuit, draws: int = 200, model: str = certified.model, **how: Any) -> Circuit:
-        proof = CertificateConfig(draws=draws)
+        proof = hs.CertificateConfig(draws=draws)
 
         def search() -> Search[Circuit]:
             yield from ()
@@ -211,7 +211,7 @@ def test_text_is_one_screen() -> None:
     assert str(none).startswith("no circuit: model m")
     assert "FAIL  sufficiency" in str(none)
     assert "neither checks nor card were measured" in str(replace(found(), checks={}, card=None))
-    hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(sequences=64)))
+    hasty = replace(found(), search=SearchRecord(proof=hs.CertificateConfig(sequences=64)))
     assert "measured on 64 sequences, fewer than usual" in str(hasty)
     assert "given, not searched for" in str(hasty)
     imposed = found().imposed

@@ -13,7 +13,7 @@ from small_models import disguised_witness, random_model
 from torch import Tensor, nn
 
 import hopscope as hs
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError

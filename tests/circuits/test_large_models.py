@@ -13,7 +13,7 @@ from torch import Tensor
 
 import hopscope as hs
 from examples.text_model.text import make_tokenizer
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate import evaluator as evaluators
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator

@@ -12,7 +12,7 @@ import pytest
 import torch
 from small_models import disguised_witness, random_model, some_batch, without_layer
 
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator

@@ -13,7 +13,7 @@ from command_line import call as hopscope
 from known_run import all_passed, circuit_json, known_run, witness_shape
 from small_models import disguised_witness
 
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.resume import Search

@@ -19,7 +19,8 @@ import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
-from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed
+from hopscope.circuits.checks.card import CertificateConfig, all_passed
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import of_parts
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, one_hot

@@ -16,7 +16,7 @@ from tokenizers_made import tokenizer
 import hopscope as hs
 from examples.text_model.text import make_tokenizer
 from examples.text_model.training import publish
-from hopscope.circuits.checks import Evidence
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.checks.losses import FreshLosses
 from hopscope.circuits.checks.measure_card import _falling
 from hopscope.circuits.checks.necessity import _best_pair

@@ -19,8 +19,8 @@ from planted_studies import DOUBLING, SERIAL, NamedPaths, summary
 
 import hopscope as hs
 from hopscope.circuits import checks
-from hopscope.circuits.checks import Evidence, Patterns
-from hopscope.circuits.checks.card import failing
+from hopscope.circuits.checks.card import Patterns, failing
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.custom_circuit import of_parts
 from hopscope.circuits.evaluate.units import Units
 from hopscope.paper.recipes import PLAIN

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from hopscope.circuits.checks import CHECKS, Check
+from hopscope.circuits.checks.card import CHECKS, Check
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot, to_json

@@ -10,7 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.checks import MEASURED, CertificateConfig, Check, CheckName, Evidence, Patterns
+from hopscope.circuits.checks import MEASURED
+from hopscope.circuits.checks.card import CertificateConfig, Check, CheckName, Patterns
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Ablation, one_hot
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

@@ -47,7 +47,7 @@ import shutil, sys
 from pathlib import Path
 from killing import contents, import_all, killed_everywhere
 from small_models import disguised_witness
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.lab.run import RunModel
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.training.execution import Execution, REFERENCE

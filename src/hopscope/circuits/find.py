@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from hopscope.circuits.checks import CertificateConfig, Check, CheckName, Evidence, check_in_stages, no_circuit
-from hopscope.circuits.checks.evidence import COUNTS, Lost
+from hopscope.circuits.checks import check_in_stages, no_circuit
+from hopscope.circuits.checks.card import CertificateConfig, Check, CheckName
+from hopscope.circuits.checks.evidence import COUNTS, Evidence, Lost
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, Helper, ImposedCircuit, ImposedPath, OtherCircuit, SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit, of_parts

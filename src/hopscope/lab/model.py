@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.checks import check_seed, check_type
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import CustomCircuit, Location, rows_at
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, knock_out, moved

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, get_args, overload
 
 from hopscope.checks import check_choice, check_folder, check_path, check_type, plain_value
-from hopscope.circuits.checks import CertificateConfig
-from hopscope.circuits.checks.card import Patterns
+from hopscope.circuits.checks.card import CertificateConfig, Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.evaluator import Evaluator

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_choice, check_seed, check_type
-from hopscope.circuits.checks import CertificateConfig, Check, CheckName
+from hopscope.circuits.checks.card import CertificateConfig, Check, CheckName
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from hopscope.checks import check_choice, check_path, check_type
-from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import Search, SearchProgress, run_search

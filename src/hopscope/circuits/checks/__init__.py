@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from hopscope.circuits.checks.card import CHECKS, Card, CertificateConfig, Check, CheckName, Patterns, all_passed
+from hopscope.circuits.checks.card import Card, Check, CheckName
 from hopscope.circuits.checks.completeness import check_completeness
 from hopscope.circuits.checks.delivery import check_delivery
 from hopscope.circuits.checks.evidence import Evidence
@@ -19,11 +19,6 @@ from hopscope.circuits.checks.right_keys import check_right_keys
 from hopscope.circuits.checks.sufficiency import check_sufficiency
 from hopscope.circuits.resume import Search, Stage
 from hopscope.statistics import tidy
-
-__all__ = [
-    "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Patterns",
-    "all_passed", "check_in_stages", "measure_card", "no_circuit",
-]  # fmt: skip
 
 MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
     "sufficiency": check_sufficiency,
