@@ -133,10 +133,10 @@ def test_arrays_come_back_as_they_went(dtype, delta):
 def test_the_flow_along_paths_is_the_theorys():
     paths = [AttentionPath(0, 0, 1, 0), AttentionPath(0, 0, 3, 2), AttentionPath(1, 0, 6, 1), AttentionPath(1, 0, 6, 5)]
     asked = """const known = (held) => [0, 1, 2, 3].filter((k) => knows(held[6], k));
-    return given.sets.map((paths) => alongPaths(given.problem, 3, paths).map(known));"""
+    return given.sets.map((paths) => alongPaths(given.start.map(BigInt), 3, paths).map(known));"""
     sets = [paths, paths[:2], paths[2:], [*paths, AttentionPath(2, 0, 6, 3)]]
     given = [[path._asdict() for path in cut] for cut in sets]
-    found = in_node(asked, {"problem": {"hops": 3, "position": "token"}, "sets": given})
+    found = in_node(asked, {"start": [3 << place for place in (1, 2, 3, 4, 5, 6, 0)], "sets": given})
     for cut, history in zip(sets, found, strict=True):
         growth = deliver(3, cut).growth
         expected = [[int(name[1:]) for name in held if name.startswith("x")] for held in growth]

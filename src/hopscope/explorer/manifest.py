@@ -73,6 +73,7 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
 def _problem(problem: RetrievalProblem) -> dict[str, Any]:
     known: dict[str, Any] = plain(problem)
     return known | {
+        "roles": list(problem.roles),
         "blocks": list(problem.blocks),
         "codes": position_codes(problem).double().numpy().round(9).tolist(),
         "target_hops": list(problem.target_hops),

@@ -3,7 +3,7 @@
 /** A strip of D + 1 cells at each position: filled, can be known here along the paths; dark outline, by any network so deep. */
 function knowledge(model, place, look) {
   const { problem } = model, kept = model.paths.filter((_, i) => !look.x.includes(i));
-  const along = alongPaths(problem, model.shape.layers, kept), group = svg("g", { class: "knowledge" });
+  const along = alongPaths(model.theory.holdings[0].map(BigInt), model.shape.layers, kept), group = svg("g", { class: "knowledge" });
   const size = Math.max(0.5, Math.min(8, (place.unit * 0.86) / (problem.hops + 1) - 1));
   for (const level of place.levels)
     for (const column of place.columns) {

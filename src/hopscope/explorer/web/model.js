@@ -7,7 +7,7 @@ function prepared(model) {
   const order = paths.map((_, i) => i).sort((a, b) => (born[a] ?? 1e12) - (born[b] ?? 1e12) || paths[a].layer - paths[b].layer || a - b);
   const birth = [];
   order.forEach((path, place) => (birth[path] = place + 1));
-  const roles = roleNames(model.problem.hops);
+  const { roles } = model.problem;
   return Object.assign(model, {
     paths, born, order, birth, roles,
     steps: history ? history.steps : model.maps ? model.maps.steps : [model.live ? model.live.step : model.steps],

@@ -10,13 +10,6 @@
 /** Which symbol of its chain a position of this role holds. */
 const symbolOf = (role, hops) => (role === 2 * hops ? 0 : (role + 1) >> 1);
 
-/** Names of the roles: x0> >x1 ... x0? */
-function roleNames(hops) {
-  const names = [];
-  for (let k = 1; k <= hops; k++) names.push(`x${k - 1}>`, `>x${k}`);
-  return [...names, "x0?"];
-}
-
 /** @param {object} problem  with `blocks` and `codes` [pos][d_code] @param {Float32Array} symbols @param {ArrayLike<number>} place @returns {Prompt} */
 function compose(problem, symbols, place) {
   const { hops, chains, symbol_dim: k, codes } = problem, roles = 2 * hops + 1, length = chains * roles;
