@@ -13,7 +13,6 @@ from small_models import disguised_witness, random_model
 from torch import Tensor, nn
 
 import hopscope as hs
-from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError
@@ -21,7 +20,7 @@ from hopscope.lab.model import ABLATIONS
 from hopscope.problem.paths import HeadRow
 
 FEW = SearchBudget(1, 1, sequences=16, confirming=64, deciding=64)
-PROOF = CertificateConfig(sequences=64, deciding=64, few=16, draws=40, halves=4)
+PROOF = hs.CertificateConfig(sequences=64, deciding=64, few=16, draws=40, halves=4)
 
 
 PROBLEM = hs.RetrievalProblem(hops=2)

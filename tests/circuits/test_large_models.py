@@ -13,7 +13,6 @@ from torch import Tensor
 
 import hopscope as hs
 from examples.text_model.text import make_tokenizer
-from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate import evaluator as evaluators
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -145,7 +144,7 @@ def test_gradients_of_a_block_of_layers_include_later_patterns(monkeypatch: pyte
 
 
 def test_search_without_enough_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, proof = on_text(32), CertificateConfig()
+    evaluator, proof = on_text(32), hs.CertificateConfig()
     needed = memory_needed(evaluator, planted().size, proof)
     assert needed > 2 * planted().size
     monkeypatch.setattr(limits, "free_memory", lambda: needed)

@@ -138,8 +138,6 @@ function shaft(group, x0, y0, x1, y1, weight, twin, color) {
   return { x: u ** 3 * x0 + 3 * u * u * t * (x0 + bend) + 3 * u * t * t * (x1 + bend) + t ** 3 * x1, y: u ** 3 * start + 3 * u * u * t * (start - reach) + 3 * u * t * t * (end + reach) + t ** 3 * (end + 5) };
 }
 
-const r1 = (value) => Math.round(value * 10) / 10;
-
 function tipOf(model, number, weight, cut) {
   const path = model.paths[number], born = model.born[number];
   return `${model.birth[number]} · ${model.say(path)}${cut ? " (cut)" : ""}\nattention ${number2(weight)}` + (model.emergence ? `, ${born === null ? "never crosses 0.5" : `crosses 0.5 at step ${count(born)}`}` : "");

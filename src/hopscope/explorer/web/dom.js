@@ -34,6 +34,7 @@ function decimal(value, digits = 3) {
 }
 
 const count = (value) => Math.round(value).toLocaleString("en-US");
+const r1 = (value) => Math.round(value * 10) / 10;
 const signed = (value) => (value >= 0 ? "+" : "") + decimal(value);
 
 /** A role as HTML: x0?, ›x1, x0› with a lowered number. */

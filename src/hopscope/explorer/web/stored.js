@@ -4,7 +4,6 @@
 /** @typedef {{c: number, h: string, x: number, k: number}} Seen  chosen cut or -1; chosen head ("" for none); what is cut or -1; rows left */
 
 const USES = { query: ["a query", "var(--chain-1)"], key: ["a key", "var(--chain-3)"], value: ["a value", "var(--chain-0)"], answer: ["the answer", "var(--chain-2)"], "": ["no use seen", "var(--ink)"] };
-const r1 = (value) => Math.round(value * 10) / 10;
 const percent = (share) => `${Math.round(share * 100)}%`.replace("-", "−");
 const within = (interval) => (interval ? `${decimal(interval[0])} to ${decimal(interval[1])}` : "–");
 const headOf = (cut) => `L${cut.layer}.H${cut.head}`;
