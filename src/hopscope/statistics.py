@@ -30,9 +30,14 @@ _RESAMPLES = 2000
 
 @cache
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the exact 95% (Clopper-Pearson) interval of a proportion; (0, 1) if there were no trials."""
+    """Return the exact 95% (Clopper-Pearson) interval of a proportion; (0, 1) if there were no trials.
+
+    Raises:
+        InputError: `successes` is negative or exceeds `trials`.
+    """
     from scipy.stats import binomtest
 
+    _check_share(successes, trials)
     if not trials:
         return 0.0, 1.0
     interval = binomtest(successes, trials).proportion_ci(0.95, method="exact")
@@ -51,8 +56,7 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
     """
     from scipy.stats import binomtest
 
-    if not 0 <= successes <= trials + 1e-9:
-        raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")
+    _check_share(successes, trials)
     whole = math.floor(trials + 1e-9)
     if whole < 1:
         return 0.0, 1.0
@@ -61,6 +65,11 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
     low = binomtest(few, whole).proportion_ci(confidence, method="wilson").low
     high = binomtest(many, whole).proportion_ci(confidence, method="wilson").high
     return (0.0 if few == 0 else float(low)), (1.0 if many == whole else float(high))
+
+
+def _check_share(successes: float, trials: float) -> None:
+    if not 0 <= successes <= trials + 1e-9:
+        raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -201,7 +201,7 @@ GOOD = Prompt("When Mary met Tom", {"IO": (5, 9), "end": (14, 17)}, ("Mary", "An
         ({"answers": ("Mary",)}, "prompt 3 needs at least two different answers, got"),
         ({"answers": ("Mary", "Mary")}, "prompt 3 needs at least two different answers"),
         ({"answers": ("Mary", "Anna", "Tom")}, "prompts 1 and 3 need the same number of answers, got 2 and 3"),
-        ({"right": 2}, "right must be from 0 to 1 in prompt 3, got 2"),
+        ({"right": 2}, "right in prompt 3 must be at most 1, got 2"),
         ({"roles": {}}, "prompt 3 has no roles"),
         ({"roles": {"IO": (5, 9)}}, "prompts 1 and 3 need the same roles; role 'end' is only in one"),
         ({"roles": {"IO": (5, 90), "end": (14, 17)}}, r"role 'IO' of prompt 3 .* from 0 to 17, got \[5, 90\]"),

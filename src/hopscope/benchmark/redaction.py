@@ -27,12 +27,13 @@ def file_name(model: str) -> str:
 @lru_cache(maxsize=4096)  # called again for every text, with the same names
 def is_secret(name: str) -> bool:
     """Whether a variable or argument of this name holds a secret; a tokenizer or a number of tokens is no secret."""
-    return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None
+    return _SECRET_NAME.search(re.sub(r"TOKENIZER|TOKENS", "", name, flags=re.IGNORECASE)) is not None
 
 
 def redacted(text: str) -> str:
     """Return text without the secrets in environment variables, in plain form or as JSON writes them."""
-    secrets = {value for name, value in os.environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET}
+    named = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}  # a count of tokens is short
+    secrets = [value for value in named if len(value) >= _SHORTEST_SECRET]
     for secret in sorted(secrets, key=len, reverse=True):
         for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
             text = text.replace(spelled, "[secret]")

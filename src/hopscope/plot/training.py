@@ -88,7 +88,7 @@ def figure_6(metrics: Metrics, model: int = 0) -> Figure:
     Raises:
         InputError: the metrics have no rows of this model.
     """
-    if not len(metrics) or model >= len(metrics.seeds):
+    if not len(metrics) or not 0 <= model < len(metrics.seeds):
         raise InputError(f"the metrics have no row of model {model} yet")
     steps = metrics.steps.tolist()
     with house():

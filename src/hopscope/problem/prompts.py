@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hopscope.checks import check_count, check_path
+from hopscope.checks import check_count, check_items, check_path, check_type
 from hopscope.errors import InputError, in_a_line
 from hopscope.problem.retrieval import Problem
 from hopscope.problem.roles import text_role_names
@@ -121,11 +121,12 @@ class PromptTask:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
             raise InputError(f"a task's name consists of letters, digits, '.', '_' and '-', got {self.name!r}")
-        object.__setattr__(self, "prompts", tuple(self.prompts))
+        object.__setattr__(self, "prompts", check_items("prompts", self.prompts, "hs.prompts.Prompt"))
         if len(self.prompts) < LEAST:
             raise InputError(f"a task needs at least {LEAST} prompts, got {len(self.prompts)}; write more of them")
         first = self.prompts[0]
         for number, prompt in enumerate(self.prompts, start=1):
+            check_type(f"prompt {number}", prompt, Prompt, "an hs.prompts.Prompt")
             prompt.check(number)
             if missing := {*first.roles} ^ {*prompt.roles}:
                 raise InputError(f"prompts 1 and {number} need the same roles; role {min(missing)!r} is only in one")

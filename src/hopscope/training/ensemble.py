@@ -236,10 +236,12 @@ class EnsemblePart:
         whole = [out.detach().clone() for out in self._outs]
         with torch.no_grad():
             _scale(scales, self._outs)
-        yield
-        with torch.no_grad():
-            for out, weight in zip(self._outs, whole, strict=True):
-                out.copy_(weight)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for out, weight in zip(self._outs, whole, strict=True):
+                    out.copy_(weight)
 
     def state(self) -> dict[str, Tensor]:
         """Return weights and moments by name."""

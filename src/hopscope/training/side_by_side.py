@@ -99,6 +99,8 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
     """
     if len({setup.name for setup in setups}) != len(setups):
         raise InputError("two setups have the same name; give each its own")
+    if not all(setup.name for setup in setups):
+        raise InputError("a setup has no name; give it one, which names its run folder")
     for setup in setups:
         if (folder / setup.name / "run.json").exists():
             RunFolder(folder / setup.name).require(setup)

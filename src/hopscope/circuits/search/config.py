@@ -8,11 +8,10 @@ it surely stays below the threshold, because the row is superfluous.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from hopscope.checks import Count, Range, Whole, check_count, check_fields, check_seed
+from hopscope.checks import Count, Range, Whole, check_count, check_fields, check_number, check_seed
 from hopscope.errors import InputError
 
 SLACK = 0.5
@@ -94,8 +93,9 @@ class SearchBudget:
         check_fields(self)
         check_count("confirming", self.confirming, least=self.sequences)
         check_count("deciding", self.deciding, least=self.confirming)
-        if not 0 < self.margin < math.inf:
-            raise InputError(f"margin must be above 0 and finite, got {self.margin!r}")
+        check_number("margin", self.margin, least=0)
+        if not self.margin:
+            raise InputError("margin must be above 0, got 0")
 
     @property
     def rough(self) -> int:
