@@ -49,7 +49,9 @@ def verdicts(
     return {judgement.hypothesis: judgement.verdict for judgement in rows.judge(found(learned, lost))}
 
 
-def test_position_based_models() -> None:
+def test_what_theory_says_and_position_based_models() -> None:
+    judged = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
+    assert judged == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
     assert verdicts(LAWFUL)[BY_PLACE] == "not run"
     assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "refuted"
     assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with enough layers it does not count
@@ -57,11 +59,6 @@ def test_position_based_models() -> None:
     assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in rows.table(
         found(LAWFUL, {"3-hops-2-layers": 1.5})
     )
-
-
-def test_what_theory_says_is_confirmed() -> None:
-    judged = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
-    assert judged == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
 
 
 @pytest.mark.parametrize(("hypothesis", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
