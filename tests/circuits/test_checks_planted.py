@@ -29,10 +29,11 @@ from planted_models import (
     two_keys,
     witness,
 )
+from scipy.stats import bootstrap
 
 from hopscope.circuits.checks.card import CHECKS, all_passed
 from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.checks.measure_card import measure_card
+from hopscope.circuits.checks.measure_card import _faithfulness, measure_card
 from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
@@ -295,6 +296,10 @@ def test_the_card_of_a_true_circuit() -> None:
     assert card.curve.points[-1] == (card.size.rows, 1.0)
     assert sorted(card.order) == sorted(map(evidence.name, evidence.rows))
     assert card.completeness.whole > 0.9
-    assert card.baselines.untrained is not None
-    assert card.baselines.untrained < 0.5
+    assert (card.baselines.untrained or 1) < 0.5
     assert (card.strategy, card.found_by) == ("serial", "content")
+    worse = evidence.own | dict.fromkeys(evidence.outside, UNIFORM) | {evidence.rows[-1]: POSITIONAL}
+    none, full, own = evidence.fresh.losses(evidence.fresh.few, [evidence.nothing, {}, worse]).numpy()
+    by_scipy = bootstrap((none - own, none - full), lambda a, b, axis: a.mean(axis) / b.mean(axis), paired=True)
+    found = _faithfulness(evidence, worse).intervals or ()
+    assert found[0] == pytest.approx([*by_scipy.confidence_interval], abs=0.01)

@@ -56,9 +56,8 @@ def test_what_theory_says_and_position_based_models() -> None:
     assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "refuted"
     assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with enough layers it does not count
     assert verdicts(LAWFUL, {"3-hops-2-layers": 1.5, "4-hops-3-layers": 0.06})[BY_PLACE] == "inconclusive"
-    assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in rows.table(
-        found(LAWFUL, {"3-hops-2-layers": 1.5})
-    )
+    table = rows.table(found(LAWFUL, {"3-hops-2-layers": 1.5}))
+    assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in table
 
 
 @pytest.mark.parametrize(("hypothesis", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])

@@ -199,8 +199,10 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
     """Return the card as pairs of a name and a text; a pair with an empty name continues the pair before it."""
     size, damage, others = card.size, card.completeness, card.baselines
 
-    def shares(faithfulness: Faithfulness) -> str:
-        return f"off {faithfulness.uniform:.3f}, mean {faithfulness.mean:.3f}, resample {faithfulness.resample:.3f}"
+    def shares(found: Faithfulness) -> str:
+        within = [f" ({low:z.2f} to {high:z.2f})" for low, high in found.intervals or ()] or [""] * 3
+        ways = ("off", found.uniform), ("mean", found.mean), ("resample", found.resample)
+        return ", ".join(f"{way} {value:.3f}{ends}" for (way, value), ends in zip(ways, within, strict=True))
 
     def share(value: float | None, unless: str = "not measured") -> str:
         return unless if value is None else f"{value:.3f}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hopscope.circuits.checks.card import CHECKS, Card, Check, CheckName, Outcome, Patterns
@@ -102,10 +101,13 @@ def _draw_shares(axes: Axes, card: Card) -> None:
     """Draw faithfulness under the three ablations of inactive rows, with own and with imposed patterns."""
     marks = {"uniform": ("o", BLUE), "mean": ("s", ORANGE), "resample": ("^", GREEN)}
     for row, shares in enumerate((card.imposed, card.own)):
-        for way, share in asdict(shares).items():
-            mark, color = marks[way]
-            label = f"rest {'off' if way == 'uniform' else way}" if row else None
-            axes.plot([max(share, _LOWEST)], [row], mark, color=color, markersize=5, label=label, clip_on=False)
+        for place, (way, (mark, color)) in enumerate(marks.items()):
+            label, at = f"rest {'off' if way == 'uniform' else way}" if row else None, float(row)
+            if shares.intervals:
+                at += 0.2 * (1 - place)  # so that intervals do not cover each other
+                axes.plot([max(end, _LOWEST) for end in shares.intervals[place]], [at, at], color=color, linewidth=1.0)
+            share = max(getattr(shares, way), _LOWEST)
+            axes.plot([share], [at], mark, color=color, markersize=5, label=label, clip_on=False)
     axes.axvline(1, color=INK, linewidth=0.7, linestyle="--", zorder=0)
     axes.set_yticks([0, 1], ["imposed", "own"])
     axes.set_ylim(-0.6, 1.6)

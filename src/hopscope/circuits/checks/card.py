@@ -86,11 +86,13 @@ class Size:
 @dataclass(frozen=True)
 class Faithfulness:
     """How far a circuit gets from nothing (0) to the model (1), with all other rows off (`uniform`), at their mean, or
-    with the pattern of another sequence (`resample`)."""
+    with the pattern of another sequence (`resample`). `intervals` has the 95% bootstrap interval of each; None in
+    records that were made before these were measured."""
 
     uniform: float
     mean: float
     resample: float
+    intervals: tuple[Interval, Interval, Interval] | None = None
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,7 +16,7 @@ from hopscope.circuits.evaluate.ablations import Ablation, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import HeadRow
-from hopscope.statistics import Measured, measured
+from hopscope.statistics import Measured, measured, resampled
 
 _SURE = 4.0
 """A mean on few sequences is clear if it is this many standard errors away from the limit."""
@@ -70,6 +71,10 @@ class FreshLosses:
         """Return the mean loss on few sequences under each candidate."""
         means: list[float] = self.losses(self.few, candidates).mean(dim=1).tolist()
         return means
+
+    def resampled_losses(self, candidates: Sequence[Interventions]) -> npt.NDArray[Any]:
+        """Return mean losses [candidate, resample] on resamples of the few sequences, shared by all candidates."""
+        return resampled(self.losses(self.few, candidates), derive_seed(self._seed, _PURPOSE, "bootstrap"))
 
     def screened(
         self, candidates: Sequence[Interventions], limit: float, near: Interventions | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 
 from hopscope.circuits.checks.card import Baselines, Card, Check, CheckName, Curve, Damage, Faithfulness, FoundBy, Size
@@ -63,11 +64,16 @@ def _faithful(evidence: Evidence, candidates: list[Interventions]) -> list[float
 
 
 def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
-    """Measure the faithfulness with all inactive rows ablated, in each of three ways."""
+    """Measure the faithfulness with all inactive rows ablated, in each of three ways, and its intervals."""
     outside = evidence.outside
     uniform, mean = dict.fromkeys(outside, UNIFORM), {row: evidence.units.mean(row) for row in outside}
-    ways = (uniform, mean, dict.fromkeys(outside, RESAMPLE))
-    return Faithfulness(*_faithful(evidence, [circuit | ablated for ablated in ways]))
+    ways = [circuit | ablated for ablated in (uniform, mean, dict.fromkeys(outside, RESAMPLE))]
+    nothing, full, *losses = evidence.fresh.resampled_losses([evidence.nothing, {}, *ways])
+    gap = np.where(full < nothing, nothing - full, np.inf)  # as `Evidence.faithfulness`, which is 0 without a gap
+    ends = np.quantile((nothing - np.stack(losses)) / gap, (0.025, 0.975), axis=1).T.tolist()
+    first, second, third = ((tidy(low), tidy(high)) for low, high in ends)
+    off, at_mean, resample = _faithful(evidence, ways)
+    return Faithfulness(off, at_mean, resample, (first, second, third))
 
 
 def _falling(evidence: Evidence) -> list[HeadRow]:
