@@ -89,7 +89,9 @@ def places(root: Path) -> Record:
     chains, heads = (sorted({shape[place] for shape in shallow}) for place in (0, 1))
     grid = [[f"{number} chains", *(learned([shallow[number, each]]) for each in heads)] for number in chains]
     escape = study(root, "escape")
-    few = [test for test in escape.places if test.model.startswith("2-hops-2-chains-2-layers") and test.learned(2)]
+    name = "2-hops-2-chains-2-layers-4-heads/"
+    few = [test for test in escape.places if test.model.startswith(name) and test.learned(2)]
+    early = {(each.problem.chains, each.heads): each for each in escape.shallow if each.last == 2}
     tested = [test for number in chains for test in found.of(shallow[number, 16])]
     codes = {name: share(sum(of), len(of)) for name, of in outcomes(study(root, "codes")).items()}
     return {
@@ -100,7 +102,9 @@ def places(root: Path) -> Record:
         "of": len(tested),
         "three_in_two": learned([rows["3-hops-2-layers"]]),
         "four_in_three": learned([rows["4-hops-3-layers"]]),
-        **{f"with_{each.problem.chains}": learned([each]) for each in escape.shallow if each.last == 2},
+        **{f"with_{chains}": learned([each]) for (chains, heads), each in early.items() if heads == max(2 * chains, 4)},
+        "with_4_and_16_heads": learned([early[4, 16]]),
+        "with_4_longer": learned(escape.longer),
         "found": f"{sum(test.is_position_based(2) for test in few)} of {len(few)}",
     }
 

@@ -143,7 +143,9 @@ def share_of_the_way(circuit: hs.Circuit) -> str:
     """Return the faithfulness with own patterns: of the check's prompts with its interval, or else that of the card."""
     check, losses = circuit.checks.get("sufficiency"), circuit.losses
     if check is None or check.interval is None or check.numbers.get("worst") != check.numbers.get("circuit"):
-        return f"{circuit.measured_card.own.uniform:.2f} (no interval stored)"
+        own = circuit.measured_card.own
+        within = "no interval stored" if own.intervals is None else "{:.2f} to {:.2f}".format(*own.intervals[0])
+        return f"{own.uniform:.2f} ({within})"
     numbers = (check.numbers["circuit"], *check.interval[::-1])
     share, low, high = ((losses["nothing"] - loss) / (losses["nothing"] - losses["full"]) for loss in numbers)
     return f"{share:.2f} ({low:.2f} to {high:.2f})"

@@ -46,7 +46,7 @@ def escape(found: EscapeResult) -> Figure:
                 low = [value - bound[0] for value, bound in zip(shares, bounds, strict=True)]
                 high = [bound[1] - value for value, bound in zip(shares, bounds, strict=True)]
                 x = [each.problem.chains * 1.06 ** (hops - 2) for each in alike]
-                label = f"D = {hops}, {heads:g} heads per row"
+                label = f"D = {hops}, {heads:g} {'head' if heads == 1 else 'heads'} per row"
                 color = _COLORS[number % len(_COLORS)]
                 axes.errorbar(x, shares, [low, high], fmt=f"{mark}-", color=color, linewidth=1, label=label)
         chains = sorted({condition.problem.chains for condition in found.shallow})

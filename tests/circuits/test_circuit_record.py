@@ -6,7 +6,7 @@ import json
 import re
 import runpy
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers" 
 PASSED = {name: Check(name, "passed", "it is so") for name in CHECKS}
 CARD = Card(
     size=Size(4, 5, 2, 70),
-    own=Faithfulness(0.9, 0.95, 0.92),
+    own=Faithfulness(0.9, 0.95, 0.92, ((0.81, 0.97), (0.93, 0.98), (0.9, 0.94))),
     imposed=Faithfulness(0.8, 0.85, 0.82),
     order=("layer 1 head 1 >x1",),
     curve=Curve(((0, 0.0), (2, 0.5), (4, 1.5))),
@@ -83,7 +83,7 @@ def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
     grouped = replace(whole, groups=(PathGroup((one, two)),))
     grouped.save(tmp_path / "circuit.json")
     assert Circuit.load(tmp_path / "circuit.json") == grouped
-    for paths, needs in (((one,), 1), ((one, one), 1), ((one, two), 2), ((one, two), 0)):
+    for paths, needs in (((one,), 1), ((one, one), 1), ((one, two), 2), ((one, two), 0), ((one, two), 1.5)):
         with pytest.raises(InputError, match="a group "):
             PathGroup(paths, needs)
 
@@ -198,7 +198,8 @@ def test_text_is_one_screen() -> None:
     assert "FAIL" not in text
     for line in (
         "size          4 paths; 5 active rows and 2 at a mean: 10% of 70",
-        "faithfulness  own patterns; rest off 0.900, mean 0.950, resample 0.920",
+        "faithfulness  own patterns; rest off 0.900 (0.810 to 0.970), mean 0.950 (0.930",
+        "              imposed patterns; rest off 0.800, mean 0.850, resample 0.820",
         "curve         CPR 0.625, CMD 0.625",
         "baselines     best of 7 random circuits not testable, ACDC 0.500,",
         "tags          serial; position-based",
@@ -237,8 +238,8 @@ def test_the_card_as_a_figure() -> None:
     assert list(curve.lines[0].get_xdata()) == [rows for rows, _ in CARD.curve.points]
     labels = [text.get_text() for text in curve.get_legend().get_texts()]  # type: ignore[union-attr]
     assert labels == ["this circuit", "ACDC's rule 0.50", "attribution 0.60"], "7 random ones are too few"
-    drawn = sorted(float(line.get_xdata()[0]) for line in shares.lines[:6])  # type: ignore[index]
-    assert drawn == sorted([*asdict(CARD.own).values(), *asdict(CARD.imposed).values()])
+    drawn = sorted(float(x) for line in shares.lines[:9] for x in line.get_xdata())  # type: ignore[union-attr]
+    assert drawn == [0.8, 0.81, 0.82, 0.85, 0.9, 0.9, 0.92, 0.93, 0.94, 0.95, 0.97, 0.98]
     widths = [bar.get_width() for bar in paths.patches]  # type: ignore[attr-defined]
     wanted = [path.without.mean for path in circuit.paths] + [helper.without.mean for helper in circuit.helpers]
     assert widths == wanted + [path.without_imposed.mean for path in circuit.paths]

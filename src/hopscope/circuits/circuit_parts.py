@@ -200,7 +200,7 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
     size, damage, others = card.size, card.completeness, card.baselines
 
     def shares(found: Faithfulness) -> str:
-        within = [f" ({low:z.2f} to {high:z.2f})" for low, high in found.intervals or ()] or [""] * 3
+        within = [f" ({low:z.3f} to {high:z.3f})" for low, high in found.intervals or ()] or [""] * 3
         ways = ("off", found.uniform), ("mean", found.mean), ("resample", found.resample)
         return ", ".join(f"{way} {value:.3f}{ends}" for (way, value), ends in zip(ways, within, strict=True))
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_number
 
@@ -144,8 +143,8 @@ class PathGroup:
     needs: int = 1
 
     def __post_init__(self) -> None:
-        check_count("needs", self.needs)
-        if len(set(self.paths)) < len(self.paths) or self.needs >= len(self.paths):
+        whole = isinstance(self.needs, int)
+        if not whole or len(set(self.paths)) < len(self.paths) or not 1 <= self.needs < len(self.paths):
             raise InputError(
                 "a group has at least two different paths, and needs at least one of them but not all, got "
                 f"{len(self.paths)} paths and needs={self.needs}"
