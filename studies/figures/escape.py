@@ -45,7 +45,7 @@ def escape(found: EscapeResult) -> Figure:
                 shares = [learned / n for learned, n in counts]
                 low = [value - bound[0] for value, bound in zip(shares, bounds, strict=True)]
                 high = [bound[1] - value for value, bound in zip(shares, bounds, strict=True)]
-                x = [each.problem.chains * 1.06 ** (hops - 2) for each in alike]
+                x = [each.problem.chains * 1.06 ** (hops - 2) * 1.04 ** (number - 1) for each in alike]  # side by side
                 label = f"D = {hops}, {heads:g} {'head' if heads == 1 else 'heads'} per row"
                 color = _COLORS[number % len(_COLORS)]
                 axes.errorbar(x, shares, [low, high], fmt=f"{mark}-", color=color, linewidth=1, label=label)
