@@ -50,14 +50,13 @@ def verdicts(
 
 
 def test_what_theory_says_and_position_based_models() -> None:
-    judged = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
-    assert judged == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
+    all_rules = SAVED_3, SAVED_4, NEVER_TWO, BY_PLACE
+    assert verdicts(LAWFUL, {"3-hops-2-layers": 1.5}) == dict.fromkeys(all_rules, "confirmed")
     assert verdicts(LAWFUL)[BY_PLACE] == "not run"
     assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "refuted"
     assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with enough layers it does not count
     assert verdicts(LAWFUL, {"3-hops-2-layers": 1.5, "4-hops-3-layers": 0.06})[BY_PLACE] == "inconclusive"
-    table = rows.table(found(LAWFUL, {"3-hops-2-layers": 1.5}))
-    assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in table
+    assert "/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in rows.table(found(LAWFUL, {"3-hops-2-layers": 1.5}))
 
 
 @pytest.mark.parametrize(("hypothesis", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
