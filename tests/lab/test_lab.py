@@ -169,7 +169,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: hs.Run("a\0b"), "no null character"),
         (lambda run: run[0].ablate("L1.H1"), "ablations must map locations to names"),
         (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
-        (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
+        (lambda run: run.explore(model="a"), "must be a whole number of at least 0, got 'a'"),
         (lambda run: run[0].find_circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),
         (lambda run: run[0].find_circuit(proof=5), r"proof must be an hs\.CertificateConfig, .*\(draws=500\), got 5"),
         (lambda run: run[0].find_circuit(effort=["quick"]), "effort must be quick or thorough, got "),
