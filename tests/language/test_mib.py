@@ -121,7 +121,7 @@ def test_a_graph_gets_a_card_and_a_circuit_a_graph(folder: Path, found: Circuit,
     for words, says in (
         ((*asked, "L1.H1"), "--from says which circuit"),
         (("export", str(STORED), "--to", "mib", "--of", str(folder), "--out", new), "is not a circuit of"),
-        (("export", str(STORED), "--to", "mib", "--out", new), "is no model folder"),
+        (("export", str(STORED), "--to", "mib", "--out", new), "pass --of, the language model"),
         (("export", str(record), "--to", "mib", "--out", str(graph)), "is there already"),
     ):
         assert says in str(run(*words).exception)
