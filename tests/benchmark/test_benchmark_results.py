@@ -210,7 +210,7 @@ def test_an_argument_that_holds_a_secret_is_refused(pair: str) -> None:
 
 
 def test_names_of_secrets() -> None:
-    assert all(map(is_secret, ("authorization", "AUTHORIZATION", "x-api-key")))
+    assert all(map(is_secret, ("AUTHORIZATION", "x-api-key", "API_KEY_TOKENS")))
     assert not any(map(holds_secret, ("author", {"a": [1, {"b": None}]}, ("x",))))
     assert all_redacted({KEY: [KEY, ("a", 1)]}) == {"[secret]": ["[secret]", ["a", 1]]}
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTHORIZATION", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEY|TOKEN(?!IZER)|SECRET|PASSWORD|CREDENTIAL|AUTHORIZATION", re.IGNORECASE)
 _SHORTEST_SECRET = 8
 
 
@@ -27,7 +27,7 @@ def file_name(model: str) -> str:
 @lru_cache(maxsize=4096)  # called again for every text, with the same names
 def is_secret(name: str) -> bool:
     """Whether a variable or argument of this name holds a secret; a tokenizer or a number of tokens is no secret."""
-    return _SECRET_NAME.search(re.sub(r"TOKENIZER|TOKENS", "", name, flags=re.IGNORECASE)) is not None
+    return _SECRET_NAME.search(re.sub("TOKENS", "", name, flags=re.IGNORECASE)) is not None
 
 
 def redacted(text: str) -> str:
