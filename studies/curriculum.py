@@ -18,6 +18,9 @@ layers. Otherwise inconclusive.
 Mixtures were added on 2026-11-30, by the same rule. Expected before their runs, from what the sets of target hops had
 shown: 1, 2 and 3 is enough; 2 and 3 is not.
 
+All conditions share their ten seeds, except the mixtures. So some conditions were trained again, each with seeds of its
+own and judged by the same rule (docs/studies/plans/2026-11-30-own-seeds.md).
+
     python -m studies curriculum results/studies/curriculum
 """
 
@@ -111,6 +114,19 @@ class Depths23(_Mixture):
     depths = (2, 3)
 
 
+AGAIN = (
+    "3-hops/x3",
+    "3-hops/x1-x2-x3",
+    "3-hops/x2-x3",
+    "3-hops/x1-x3",
+    "3-hops/x3-alone/6-layers",
+    "3-hops/all/6-layers",
+    "4-hops/x2-x3-x4",
+    "4-hops/x1-x2-x3-x4",
+)
+"""The conditions with seeds of their own, in the order of their runs."""
+
+
 @dataclass(frozen=True)
 class CurriculumStudy:
     """The settings of the study.
@@ -122,6 +138,8 @@ class CurriculumStudy:
         longer: the factor by which the steps of a condition with only the last hop are multiplied.
         mixtures: for the first D, hooks that mix sequences of different D in a batch.
         seeds: the seeds of every condition that is not a mixture; each mixture adds 100, 200, ... to them.
+        again: conditions that are trained once more, each with `own_seeds` seeds that no other condition has.
+        own_seeds: number of seeds of each of these.
     """
 
     recipe: hs.Recipe
@@ -130,6 +148,8 @@ class CurriculumStudy:
     longer: int = 10
     mixtures: tuple[type[_Mixture], ...] = (Depths123, Depths13, Depths23)
     seeds: tuple[int, ...] = tuple(range(5000, 5010))
+    again: tuple[str, ...] = AGAIN
+    own_seeds: int = 6
 
     @property
     def conditions(self) -> list[hs.Setup]:
@@ -152,6 +172,10 @@ class CurriculumStudy:
             mixed = replace(recipe, hooks=f"studies.curriculum:{mixture.__name__}")
             name = f"{first}-hops/mixture-{'-'.join(map(str, mixture.depths))}"
             found.append(hs.Setup(name, alone, mixed, tuple(seed + 100 * number for seed in self.seeds)))
+        named = {condition.name: condition for condition in found}
+        for number, name in enumerate(self.again):
+            own = tuple(range(5400 + 100 * number, 5400 + 100 * number + self.own_seeds))
+            found.append(replace(named[name], name=f"{name}/own-seeds", seeds=own))
         return found
 
     def _sets(self, hops: int) -> list[hs.Setup]:
@@ -176,7 +200,7 @@ def standard(recipe: hs.Recipe) -> CurriculumStudy:
 
 def quick(recipe: hs.Recipe) -> CurriculumStudy:
     """Return a tiny version, which only shows that the study runs."""
-    return CurriculumStudy(replace(recipe, steps=20), (2,), (0.1,), longer=2, mixtures=(), seeds=(0,))
+    return CurriculumStudy(replace(recipe, steps=20), (2,), (0.1,), longer=2, mixtures=(), seeds=(0,), again=())
 
 
 def run(study: CurriculumStudy, folder: Path, work: Work) -> Conditions:
