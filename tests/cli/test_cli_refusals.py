@@ -85,7 +85,7 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("sample vectors --hops 1000000 --count 1000000", "of memory, and this machine has"),
         ("benchmark --model empty --out run/figures/b", A_RUN),
         ("benchmark --model gpt-4", "gpt-4 is neither a folder nor a provider's model"),
-        ("benchmark --model a/b --hops 7", "got 7 and 4; pass --names extended"),
+        ("benchmark --model a/b --hops 7", "got 7 and 4; extended names"),
         ("benchmark --model a/b --hops 2 --formulation lives-with", "got hops for lives-with; leave hops out"),
         ("benchmark --model a/b --formulation sums", "there is no formulation 'sums'"),
         ("benchmark --model a/b --temperature 0", "temperature must be above 0"),

@@ -182,6 +182,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: hs.theory.shortest_schedule(3), "problem must be an hs.RetrievalProblem"),
         (lambda run: hs.theory.deliver(1, ["x"]), "paths must be AttentionPaths, .* got 'x'"),
         (lambda run: hs.theory.deliver(10**9, []), "that takes at least"),
+        (lambda run: hs.Ablation(hs.AblationKind.KNOCK_OUT, keys=1), "keys must be a list or tuple of role numbers"),
         (lambda run: hs.theory.AttentionPath.parse(3, PROBLEM.roles), "an attention path is written like .* got 3"),
         (lambda run: hs.RetrievalProblem(symbols=np.arange(2)), "symbols must be one of gaussian, unit, got array"),
         (lambda run: hs.sample(PROBLEM, 2.5, torch.Generator()), "batch must be a whole number of at least 1, got 2.5"),

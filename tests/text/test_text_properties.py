@@ -166,7 +166,7 @@ def test_prompts_of_an_address_never_change() -> None:
         ("lives-with", {"hops": 6}, "must be 1..5 and chains 4 for lives-with in the paper's format (20 names), got 6"),
         ("kingdoms", {"hops": 4}, "hops is 5 for kingdoms, whose words are fixed, got 4; leave it out"),
         ("relatives", {"chains": 5}, "chains is 4 for relatives"),
-        ("equations", {"chains": 3}, 'got 5 and 3; pass names="extended"'),
+        ("equations", {"chains": 3}, "got 5 and 3; extended names"),
         ("equations", {"hops": 0}, "hops must be a whole number of at least 1, got 0"),
         ("functions", {"extensions": Extensions(names="random")}, "names does not apply to functions"),
         ("sums", {}, "there is no formulation 'sums'; there are equations, lives-with"),

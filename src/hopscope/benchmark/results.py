@@ -39,13 +39,15 @@ _FORMAT = RecordFormat(Header, "benchmark", WHAT)
 
 
 class Results:
-    """The results of one benchmark on disk; a folder with other settings raises an `InputError`."""
+    """The results of one benchmark on disk; a folder with other settings raises an `InputError`.
+
+    The settings and the models' identities are stored with the next record, so no failed call claims a folder.
+    """
 
     def __init__(self, folder: Path, settings: BenchmarkSettings | None = None) -> None:
         self.folder, self._path = folder, folder / "benchmark.json"
-        if settings is not None and not self._path.exists():
-            _FORMAT.write(self._path, Header(settings, {}), content_hash(plain(settings)))
-        self.header = _FORMAT.read(self._path)
+        self._stored, there = True, self._path.exists()
+        self.header = Header(settings, {}) if settings and not there else _FORMAT.read(self._path)
         for field in fields(settings) if settings is not None else ():
             known, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
             if known != wanted:
@@ -61,8 +63,7 @@ class Results:
                 f"in {self.folder} the name {redacted(model)} belongs to another model, by its {other[0]}; "
                 "write to another folder"
             )
-        self.header.models[model] = identity
-        _FORMAT.write(self._path, self.header, self.hash)
+        self.header.models[model], self._stored = identity, False
 
     @property
     def hash(self) -> str:
@@ -97,6 +98,9 @@ class Results:
 
     def append(self, record: Record) -> None:
         """Append a record in one write; the environment's secrets are removed from replies and error messages."""
+        if not self._stored:
+            _FORMAT.write(self._path, self.header, self.hash)
+            self._stored = True
         said = {name: all_redacted(getattr(record, name)) for name in ("error", "response", "rejected")}
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(row_lines([replace(record, **said)], self.hash).encode())
@@ -116,8 +120,9 @@ def write_summary(results: Results) -> Summary:
     points = tuple(summarise(*part, settings) for part in parts)
     lines = tuple(line for part in parts for line in by_line(*part, settings))
     summary = Summary(settings, points, tuple(pair for pair in pairs if pair is not None), lines)
-    SUMMARY.write(results.folder / "summary.json", summary, results.hash)
-    write_text(results.folder / "accuracy.md", as_markdown(points))
+    if points:
+        SUMMARY.write(results.folder / "summary.json", summary, results.hash)
+        write_text(results.folder / "accuracy.md", as_markdown(points))
     return summary
 
 

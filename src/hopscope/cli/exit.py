@@ -33,8 +33,8 @@ def exit_status(program: click.Command, arguments: list[str] | None, *, resumes:
         sentence = error.format_message().rstrip(".")
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
         return _say(f"{sentence[:1].lower()}{sentence[1:]}" + (f"; see `{command} --help`" if command else ""), 2)
-    except InputError as error:  # which may advise to pass an argument, in Python's words
-        return _say(re.sub(r'\bpass (\w+)="([\w-]+)"', r"pass --\1 \2", str(error)), 2)
+    except InputError as error:
+        return _say(str(error), 2)
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted" + ("; the same command continues from what is on disk" if resumes else ""), 130)
     except Exception as error:

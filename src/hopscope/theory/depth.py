@@ -80,7 +80,10 @@ def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> 
 
 
 def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False, head_a_row: bool = False) -> int:
-    """Return the exact minimum number of layers to answer with x{hop}; pairs after pair `hop` do not matter."""
+    """Return the exact minimum number of layers to answer with x{hop}; pairs after pair `hop` do not matter.
+
+    Positions are assumed to be known, also if the problem's `position` is `none`.
+    """
     check_count("hop", hop, 1, problem.hops)
     if one_head:
         return minimum_one_head(hop)

@@ -13,7 +13,7 @@ from enum import Enum
 from math import inf
 from typing import Any
 
-from hopscope.checks import check_type
+from hopscope.checks import check_items, check_type
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import Problem
@@ -112,7 +112,8 @@ class Ablation:
 
     def __post_init__(self) -> None:
         check_type("kind", self.kind, AblationKind, "an hs.AblationKind, as hs.AblationKind.ZERO")
-        kind, keys, weights = self.kind, len(self.keys), len(self.weights)
+        kind, keys = self.kind, len(check_items("keys", self.keys, "role numbers"))
+        weights = len(check_items("weights", self.weights, "numbers"))
         takes, fit = _TAKES.get(kind, ("nothing", lambda keys, weights: keys == weights == 0))
         if not fit(keys, weights):
             raise InputError(f"{kind.value} takes {takes}, got {keys} keys and {weights} weights")

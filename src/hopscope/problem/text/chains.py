@@ -54,7 +54,7 @@ class ChainFormulation(Formulation[Chains]):
         if self.published and extensions.names == "paper" and (hops > most or chains != PAPER_CHAINS):
             raise InputError(
                 f"hops must be 1..{most} and chains 4 for {self.name} in the paper's format ({len(self.published)} "
-                f'names), got {hops} and {chains}; pass names="extended"'
+                f"names), got {hops} and {chains}; extended names (an extension of the format) allow more"
             )
 
     def values(self, chains: int) -> Sequence[str]:
