@@ -213,6 +213,8 @@ def sure_prompts(asked: Asked) -> tuple[list[int], int]:
 def ask(model: hs.LanguageModel, name: str, hops: int, lines: Lines, path: Path) -> None:
     """Measure the patches of one D and one order of lines that `path` does not have, and write them there."""
     before = records.read(path, Addresses) if path.exists() else None
+    if before is not None and before.model != name:
+        raise hs.InputError(f"{path} is of the model {before.model}, not of {name}; choose another folder")
     known = {(patch.tokens, patch.property) for patch in before.patches} if before else set()
     if known.issuperset(product(TOKENS if hops == 1 else TOKENS + LINE_TOKENS, PROPERTIES)):
         return

@@ -7,7 +7,7 @@ digit as the next word.
 
     python -m examples.models qwen
     python -m studies.harder ask models/Qwen2.5-Coder-1.5B-Instruct runs/harder
-    python -m studies.harder condense runs/harder results/language-models/harder
+    python -m studies.harder condense runs/harder/Qwen2.5-Coder-1.5B-Instruct results/language-models/harder
 
 `ask` asks one dress at one D after the other, and continues where it was stopped. `condense` reads the records that
 exist so far.
@@ -337,13 +337,13 @@ def main() -> int:
     what = parser.add_subparsers(dest="what", required=True)
     asking, condensing = what.add_parser("ask"), what.add_parser("condense")
     asking.add_argument("model", type=Path, help="the folder of the model")
-    asking.add_argument("runs", type=Path, help="the folder of the records")
+    asking.add_argument("runs", type=Path, help="a folder, in which the records get one by the model's name")
     asking.add_argument("--count", type=int, default=100, help="number of questions for each dress and D")
-    condensing.add_argument("runs", type=Path, help="the folder of the records")
+    condensing.add_argument("runs", type=Path, help="the folder of one model's records")
     condensing.add_argument("results", type=Path, help="the folder of the summary, table and figure")
     given = parser.parse_args()
     if given.what == "ask":
-        return status(lambda: ask(given.model, given.runs, given.count))
+        return status(lambda: ask(given.model, given.runs / given.model.name, given.count))
     return status(lambda: condense(given.runs, given.results))
 
 

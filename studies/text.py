@@ -1,7 +1,8 @@
 """Which circuits answer questions in language models of our own, and how do they emerge?
 
 Models are trained on the text of equations, with three seeds per condition (six for `pruned` and `pruned-six-layers`).
-Circuits are searched for at every number of hops in training, on questions that are in no training text:
+Circuits are searched for at every number of hops in training, on questions drawn apart from the training text
+(234 of the 512 that check circuits of one hop, and 69 of two hops, have facts that are also in it):
 
 - `two-hops`: 4 layers, one and two hops. After every line, the loss has the value of the line's letter as a target.
 - `only-questions`: as `two-hops`, but only questions have targets.

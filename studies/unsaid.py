@@ -83,7 +83,7 @@ ORDERED = DEFAULT, "GPT-2-scales", "pair-codes", "pair-codes/GPT-2-scales"
 """The conditions of rule 2, in the order in which D itself learned x1."""
 
 HALF_THE_SHARE = 0.28
-"""Half the share of the run that the paper's plateau takes; the same as in claim C13."""
+"""Half the share of the run that the paper's plateau takes; the same as in claim C16."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ ROOMS = [
     "benchmark",
     "plot",
     "explorer",
+    "lab",
     "paper",
     "cli",
 ]

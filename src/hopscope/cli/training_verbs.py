@@ -74,9 +74,9 @@ def train(folder: Path, name: str, seeds: tuple[int, ...] | None, **fields: dict
 def sweep(
     folder: Path, name: str, depths: tuple[int, ...], execution: dict[str, Any], recipe: dict[str, Any], **settings: Any
 ) -> tuple[Any, str]:
-    """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
+    """Train models of each depth, with and without the implicit curriculum, and draw Figure 4.
 
-    FOLDER gets a run folder for each ensemble, `summary.json` and `figures/`. The same command continues if stopped.
+    FOLDER gets a run folder for each model, `summary.json` and `figures/`. The same command continues if stopped.
 
     \b
     Examples:

@@ -54,9 +54,7 @@ class Exhibit:
     @property
     def steps(self) -> int:
         """The last step of training, as far as it is decided."""
-        if self.metrics is not None:
-            return self.run.schedule.of_model(self.number).end
-        return self.run.recipe.steps if self.result is None else self.result.steps
+        return self.run.schedule.of_model(self.number).end
 
     @property
     def facts(self) -> str:
@@ -125,7 +123,7 @@ def _emergence(
         missing.append(f"The circuit was not followed through training: {follow} (the run needs checkpoints).")
         return None, None
     history = Emergence.load(path)
-    if not (history.model == circuit.model and history.follows(circuit)):
+    if not (history.model == run.model_hashes[number] and history.follows(circuit)):
         missing.append(f"The run's emergence is of another circuit and not shown: {follow} --overwrite.")
         return None, None
     maps = MAPS_OVER_TIME.read(maps_path, run.hash) if maps_path.exists() else None

@@ -30,7 +30,7 @@ from hopscope.model.torch_module import Parts, TokenModule, weights_hash
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import tokens
-from hopscope.records import content_hash
+from hopscope.records import content_hash, plain
 
 
 class LanguageModel:
@@ -97,7 +97,7 @@ class LanguageModel:
         tokens = text_batch(task, tokenizer, 8, 0).inputs
         made.path, made.tokenizer, made.device, made.precision = None, tokenizer, "cpu", "fp32"
         made.model = TokenModule.of(module, parts, untrain, tokens, None, tokens.shape[1], True)
-        made.named = Named(type(module).__name__, weights_hash(module))
+        made.named = Named(type(module).__name__, content_hash([weights_hash(module), plain(made.model.shape)]))
         return made
 
     @cached_property

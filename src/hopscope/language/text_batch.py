@@ -72,9 +72,16 @@ class TextTask:
         return max(question.guess, question.shortcut)
 
     def tokens(self, tokenizer: Any, count: int, seed: int, purpose: str = "") -> list[Tokens]:
-        """Return the first `count` questions of a seed, for a purpose, as tokens with their roles."""
-        seed = derive_seed(seed, purpose) if purpose else seed
-        return [tokens(question, tokenizer) for question in self.questions(count, seed)]
+        """Return the first `count` questions of a seed, for a purpose, as tokens with their roles.
+
+        Searches and other purposes have no question in common; a hash of its prompt decides where a question belongs.
+        """
+        if not purpose:
+            return [tokens(question, tokenizer) for question in self.questions(count, seed)]
+        drawn = self.questions(3 * count + 64, derive_seed(seed, purpose))
+        searched = purpose.startswith("circuit search")
+        half = [question for question in drawn if int(question.prompt_hash, 16) % 2 == searched]
+        return [tokens(question, tokenizer) for question in half[:count]]
 
 
 LanguageTask = TextTask | PromptTask

@@ -22,7 +22,6 @@ from hopscope.processes import in_processes
 from hopscope.training.execution import Execution, available_cores, using_threads
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.schedule import Schedule
 from hopscope.training.side_by_side import finished, train_all
 from hopscope.words import counted
 
@@ -154,9 +153,8 @@ class Studied:
         """The plateau of the loss, and the number of training steps."""
         if self.emergence is not None:
             return self.emergence.plateau, self.emergence.total_steps
-        metrics, recipe = self.run.metrics, self.setup.recipe
-        end = min(Schedule.of(recipe, metrics).of_model(self.number).end, int(metrics.steps[-1]))
-        return plateau(metrics.every(recipe.log_every), self.setup.problem.chains, self.number), end
+        end = self.run.schedule.of_model(self.number).end
+        return plateau(self.run.regular_metrics, self.setup.problem.chains, self.number), end
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -183,7 +183,8 @@ class PromptTask:
     def tokens(self, tokenizer: Any, count: int, seed: int, purpose: str = "") -> list[Tokens]:
         """Return up to `count` prompts for a purpose, as tokens with their roles.
 
-        Every other prompt is used for searches and the rest for checks; each half is in random order.
+        Every other prompt is used for searches and the rest for checks; each half is in random order. If a result is in
+        doubt, its half is read from the other end.
 
         Raises:
             InputError: the tokenizer gives no offsets or does not cover a prompt, two roles share a token, or two
@@ -192,7 +193,8 @@ class PromptTask:
         check_fast(tokenizer)
         read = [self._tokens(number, tokenizer) for number in range(len(self.prompts))]
         half = read[0 if purpose.startswith("circuit search") else 1 :: 2]
-        return Draw("prompts", self.name, seed, purpose).some(half, len(half))[:count]
+        order = Draw("prompts", self.name, seed, purpose.removesuffix(", in doubt")).some(half, len(half))
+        return order[:: -1 if purpose.endswith("in doubt") else 1][:count]
 
     def _tokens(self, number: int, tokenizer: Any) -> Tokens:
         prompt, names, which = self.prompts[number], self.problem.names, f"prompt {number + 1} of {self.name}"
@@ -345,4 +347,5 @@ def code_chains(
 
 def _as_code(count: int, seed: int, hops: int, lines: LineOrder) -> list[Question]:
     check_count("count", count, LEAST)
-    return questions("equations", hops, count, seed, extensions=Extensions(form="code", lines=lines))
+    drawn = questions("equations", hops, 4 * count, seed, extensions=Extensions(form="code", lines=lines))
+    return list({question.prompt: question for question in drawn}.values())[:count]  # no prompt twice

@@ -151,7 +151,9 @@ FoundBy = Literal["content", "position", "not asked"]
 
 @dataclass(frozen=True)
 class Card:
-    """The numbers of a circuit, measured on sequences that no search has seen.
+    """The numbers of a circuit, measured on sequences that its search has not seen.
+
+    The circuits of `baselines` are chosen on some of the sequences on which they are measured, which favours them.
 
     Attributes:
         size: the size of the circuit.

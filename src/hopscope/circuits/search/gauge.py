@@ -182,6 +182,7 @@ class Further:
     def _parts(self) -> tuple[tuple[Evaluator, int], ...]:
         """The parts of the sequences, one per step (see `FIRST`), each with the number of sequences up to its end."""
         everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
+        self._most = min(self._most, everything.sequences)  # a task of prompts may have fewer
         while ends[-1] < self._most:
             ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
         return tuple((everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
