@@ -80,10 +80,7 @@ settings.load_profile("hopscope")
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The tiny reproduction, and what was said.
-
-    Who asks for it is in the xdist group `reproduce`, or each worker would make it; who changes it takes a copy.
-    """
+    """The tiny reproduction, and what was said; shared by the xdist group `reproduce`, so nobody may change it."""
     from click.testing import CliRunner
 
     from hopscope.cli.training_verbs import reproduce as command

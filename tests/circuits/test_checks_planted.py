@@ -38,7 +38,16 @@ from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
 from hopscope.circuits.checks.sufficiency import check_sufficiency
-from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, ZERO, Ablation, AblationKind, one_hot
+from hopscope.circuits.evaluate.ablations import (
+    KEEP,
+    POSITIONAL,
+    UNIFORM,
+    ZERO,
+    Ablation,
+    AblationKind,
+    Interventions,
+    one_hot,
+)
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.own_patterns import with_backups
 from hopscope.problem.paths import HeadRow, PathGroup
@@ -250,6 +259,23 @@ def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
         evidence = evidence_of(made, {tie.row: one_hot(key)}, patterns="imposed")
         assert tie.row in evidence.exempt
         assert not check_right_keys(evidence).passed
+
+
+def test_other_keys_that_serve_as_well_are_seen() -> None:
+    """Planted: a claimed head that writes nothing, so that its own key serves, and any other."""
+    made = witness(2)
+    copy_head(made.transformer, LAST_OF_TWO.layer, 0, 1, 0.0)
+    check = check_right_keys(evidence_of(made, also(1)))
+    assert (check.passed, check.numbers["wrong"], check.numbers["least_faithfulness"] > 0.9) == (False, 1.0, True)
+
+
+def test_each_half_outside_is_ablated_with_its_complement(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, asked = evidence_of(witness(2, 2)), list[Interventions]()
+    screened = evidence.fresh.screened
+    monkeypatch.setattr(evidence.fresh, "screened", lambda some, *more: asked.extend(some) or screened(some, *more))
+    assert check_outside(evidence).passed
+    for first, second in zip(asked[::2], asked[1::2], strict=True):
+        assert sorted([*first, *second]) == sorted(evidence.carrying_nothing)
 
 
 def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_least() -> None:

@@ -89,6 +89,14 @@ def test_sequences_are_added_until_the_side_of_the_limit_is_clear(evaluator: Eva
     assert {*asked.values()} & {512, 1024}
 
 
+def test_a_task_with_few_sequences_is_measured_once(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = evaluator.fresh(300, 0, "few")
+    monkeypatch.setattr(VectorEvaluator, "fresh", lambda self, sequences, seed, purpose: few)
+    further = Further(evaluator, 512, margin=3.0)
+    assert further.measured(WITHOUT) == further.measured(WITHOUT)
+    assert (len(further.losses), further.final) == (300, True)
+
+
 def test_open_losses_are_not_clear() -> None:
     """At a quarter of the sequences the mean may still move by 1.73 times what its error will be."""
     losses = torch.linspace(-1.0, 1.0, 512).double()
@@ -105,11 +113,7 @@ BOTH = Ablation(AblationKind.MIXTURE, (1, 2), (0.7, 0.3))
 
 
 class Planted(Gauge):
-    """Two rows: the second reads what the first wrote, or, where the first did something else by itself, itself.
-
-    Imposed together, role 1 is enough for the second. With the first as it is, that is wrong in a quarter of
-    all sequences; the mixture is not, nor is role 0.
-    """
+    """Two rows. Role 1 is enough for the second if the first is imposed, or else wrong in a quarter of sequences."""
 
     def __init__(self) -> None:
         self.max_loss = 0.05

@@ -204,12 +204,7 @@ BY_HAND = "window.setInterval = (act) => ((window.tick = act), 1)"
 
 
 class Mouse:
-    """The left button, over an element of the page.
-
-    Args:
-        tab: that holds the page.
-        selector: of the element; the first one there is.
-    """
+    """The left button, over the first element of the page that a selector finds."""
 
     def __init__(self, tab: Tab, selector: str) -> None:
         self.tab = tab

@@ -22,8 +22,10 @@ from known_run import WITNESS, circuit_json, known_run
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, card_rows
+from hopscope.circuits.store import CircuitStore
 from hopscope.cli.folder_verbs import explore as command
 from hopscope.emergence.history import MAPS_OVER_TIME, Emergence
+from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.explorer import page as pages
 from hopscope.explorer.exhibit import exhibit, exhibits
@@ -234,6 +236,16 @@ def test_explorer_refuses_damaged_records(run, tmp_path, name, damage, words):
     (hurt / name).write_text(damage(text))
     with pytest.raises(InputError, match=words):
         exhibit(RunFolder(hurt), 0)
+
+
+def test_an_unfinished_run_shows_the_emergence_of_its_circuit(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "other")
+    other = RunFolder(tmp_path / "other")
+    for path in (tmp_path / "other").rglob(f"*{other.schedule.end}*"):
+        path.unlink()
+    circuit_json(other, other.path / "circuit.json", model=CircuitStore(other).origin(0).model)
+    emergence_of_run(other, 0, overwrite=True)
+    assert exhibit(other, 0).emergence is not None
 
 
 def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):

@@ -61,10 +61,7 @@ def test_products_by_onednn(by_onednn, models, sizes):
 
 
 def after_norm_inputs(models: int, rows: int, d_in: int, d_out: int, seed: int) -> list[Tensor]:
-    """Rows, gain, offset, weight, bias.
-
-    The numbers of a row are apart: of near-equal ones a norm has gradients that no arithmetic in fp32 gets right.
-    """
+    """Rows, gain, offset, weight, bias; numbers of a row are apart, or a norm's gradients have no digits in fp32."""
     generator = torch.Generator().manual_seed(seed)
     shapes = ((models, rows, d_in), (models, 1, d_in), (models, 1, d_in), (models, d_in, d_out), (models, 1, d_out))
     x, *others = (torch.randn(shape, generator=generator) for shape in shapes)

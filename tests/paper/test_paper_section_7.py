@@ -206,11 +206,7 @@ def test_finished_runs_are_read_and_the_others_trained(tmp_path):
 
 
 def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
-    """Runs that are gone are not trained again, and are listed with those that are trained now, in the order of the
-    seeds.
-
-    Another recipe's are no part of it, and a followed depth is trained: its circuits need the weights.
-    """
+    """Runs that are gone are listed in the order of the seeds; a followed depth is trained again for its circuits."""
     small = {"hops": 1, "plain_hops": 1, "plain_seeds": (), "followed": None}
     few = replace(LAPTOP.depth, recipe=RECIPE, layers=(1,), seeds=(2, 1), **small)
     run(few, tmp_path, EXECUTION)

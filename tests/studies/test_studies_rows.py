@@ -20,10 +20,7 @@ NEVER_TWO = "no hop is learned with fewer layers than one head per row needs, an
 
 
 def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:
-    """Six seeds a condition, by hops and layers: the last hop that each learned, hop k at step 100 k.
-
-    And of some conditions a model a seed whose last step, at 0.02, has that loss where rows are moved.
-    """
+    """By hops and layers, six seeds' last hops (hop k at step 100 k), and the losses of some where rows are moved."""
     made = []
     for (hops, layers), last in learned.items():
         times: Times = [[100 * hop if hop <= known else None for hop in range(1, hops + 1)] for known in last]

@@ -151,11 +151,7 @@ def browser() -> Any:
 
 
 class Tab:
-    """One page at a time.
-
-    Args:
-        driver: of `browser`.
-    """
+    """One page at a time, in the driver of `browser`."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver

@@ -73,11 +73,7 @@ class _Halving:
 
 
 def killed_at(kill_at: int | None, program: Callable[[], None]) -> int:
-    """Run `program` in a fork of this process and kill it there at that moment.
-
-    Returns the number of moments of a program that came to its end, 0 for one that was killed. The parent must not have
-    computed with threads before.
-    """
+    """Kill `program` at that moment, in a fork of a process without threads; the number of moments if it ends, or 0."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -107,10 +103,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def killed_everywhere(
     program: Callable[[Path], None], fresh: Callable[[str], Path], every: int = 1
 ) -> tuple[int, dict[str, bytes]]:
-    """Kill `program` at every moment, each time in a fresh folder, and call it again: the bytes must be the same.
+    """Kill `program` at every so many-th moment, each time in a fresh folder; called again, its files must be the same.
 
-    With `every`, only at each so many-th; the second kills meet many of the others. Returns the number of moments and
-    the files of an undisturbed program.
+    Returns the number of moments and the files of an undisturbed program.
     """
     alone = fresh("alone")
     moments = killed_at(None, lambda: program(alone))

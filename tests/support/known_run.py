@@ -50,10 +50,7 @@ def weights_at(step: int, schedule: dict[int, int]) -> dict[str, torch.Tensor]:
 
 
 def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = None) -> RunFolder:
-    """A run folder with the checkpoints of that schedule and the metrics that belong to it.
-
-    `on` gives each model a schedule of its own. Tests patch `Recipe.architecture` with `witness_shape`.
-    """
+    """A run folder with the checkpoints and metrics of a schedule; tests patch `Recipe.architecture`."""
     problem = WITNESS.problem
     schedules = on or [SWITCHED_ON] * models
     run = RunFolder.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), REFERENCE)

@@ -210,13 +210,9 @@ LARGE, FLAT = HeadRow(1, 1, 2), HeadRow(1, 2, 2)
 
 @torch.no_grad()
 def two_keys(share: float, alternating: float = 0.0) -> Witness:
-    """The query reads x0 and x1 from either member of the pair. Returns the model, and the half of its circuit with the
-    first member alone.
+    """The query reads x0 and x1 from either member of the pair, a `share` of them from `x0>`; its circuit names that.
 
-    Args:
-        share: of the query's attention, on `x0>`; the rest is on `>x1`.
-        alternating: how much it depends on the symbols' first component which of the two it attends to; from 100 on
-            nearly every query attends to one of them alone.
+    `alternating` is how much the choice depends on the symbol; from 100 on, most queries attend to one member alone.
     """
     first = torch.eye(PAIR.symbol_dim)[:, :1]
     terms = (
@@ -233,12 +229,9 @@ def two_keys(share: float, alternating: float = 0.0) -> Witness:
 
 @torch.no_grad()
 def large_background(share: float, score: float) -> Witness:
-    """One head reads x1 clearly at `x0>`, another writes a share of it with large magnitude by little attention.
-    Returns the model, and its circuit without the second head.
+    """One head reads x1 clearly at `x0>`; another, not in the circuit, writes a `share` of it by little attention.
 
-    Args:
-        share: of x1, that the second head writes.
-        score: of its own `x0>`, above that of any other row; below 0 it attends everywhere else.
+    `score` is what its own `x0>` has above any other row; below 0 it attends everywhere else.
     """
     heads = tuple(
         Head((*(same_symbol(PAIR, "symbol", "symbol", match) for match in scores), _no_query()), (("partner", to),), {})

@@ -93,11 +93,8 @@ CHAT = "{% for m in messages %}{{ m.content }}{% endfor %}<start>"
 def bigram(folder: Path, table: Table, metaspace: bool = False, chat: bool = True) -> Path:
     """The folder of a model whose next token depends on the last one alone; what the table omits has no probability.
 
-    Args:
-        folder: to write the model to.
-        table: its probabilities.
-        metaspace: a tokenizer that adds a space before its first word, as Llama's did, and writes spaces as `▁`.
-        chat: with a chat template; without one the prompt ends with a line break, which then is `START`.
+    With `metaspace`, the tokenizer adds a space before its first word, as Llama's did, and writes spaces as `▁`.
+    Without `chat`, the prompt ends with a line break, which then is `START`.
     """
     written = [END, START, "<unknown>", *table, *(word for row in table.values() for word in row)]
     words = dict.fromkeys([*written, *string.printable, "\N{LOWER ONE EIGHTH BLOCK}"])  # a prompt is read by the letter

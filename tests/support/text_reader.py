@@ -54,12 +54,7 @@ def _relatives(text: str, question: str) -> str | None:
 
 
 def candidates(prompt: str, completions: list[str]) -> Fraction:
-    """The weight that a guesser gives to the true answer who tries every completion of an ablated prompt.
-
-    Args:
-        prompt: the whole prompt, for its truth.
-        completions: prompts in which the lines left unread were filled in every way.
-    """
+    """The weight of a prompt's true answer for a guesser who completes an ablated prompt in every way."""
     truth = solve(prompt)
     answers = [solve(text) for text in completions]
     assert truth is not None

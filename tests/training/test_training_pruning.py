@@ -82,11 +82,7 @@ def test_losses_with_some_heads_are_those_without_the_others():
 @pytest.mark.parametrize(("scaled", "kernels"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("gone", [[(0, 0, 0), (1, 1, 1)], [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0)]])
 def test_a_pruned_head_stays_pruned_and_the_others_learn_as_if_it_had_never_been_there(gone, scaled, kernels):
-    """Weights, moments and the clipping of gradients: a trace in any of them would show in the other models' heads.
-
-    Also where a layer has none left and so no gradient, which must not be taken for the next layer's; and where our
-    kernels skip heads that are pruned.
-    """
+    """Weights, moments, clipping: a trace would show in others' heads; also where no head of a layer is left."""
     rates, engine = [1e-2] * 2, replace(REFERENCE, kernels=kernels)
     data = Data(PROBLEM, TINY, [1, 2])
     ensemble = Ensemble(PROBLEM, TINY, [1, 2], engine)
