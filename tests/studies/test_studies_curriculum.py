@@ -41,7 +41,9 @@ def test_conditions_ask_for_what_their_names_say():
     targets = {name: setup.problem.target_hops for name, setup in CONDITIONS.items()}
     assert targets["3-hops/x3"] == targets["3-hops/x3-alone/10-times-the-steps"] == (3,)
     assert targets["3-hops/x1-x3"] == (1, 3)
-    assert len([name for name in targets if name.startswith("4-hops")]) == 8
+    assert len([name for name in targets if name.startswith("4-hops") and "own" not in name]) == 8
+    seeds = [seed for name, setup in CONDITIONS.items() if "own" in name for seed in setup.seeds]
+    assert len({*seeds} - {*CONDITIONS["3-hops/x3"].seeds}) == len(seeds) == 48
     assert CONDITIONS["3-hops/x3-alone/10-times-the-steps"].recipe.steps == 10 * CONDITIONS["3-hops/x3"].recipe.steps
     assert CONDITIONS["3-hops/weight-0.01"].recipe.hooks == "studies.curriculum:OneHundredth"
     assert {setup.recipe.layers for name, setup in CONDITIONS.items() if "hops/x" in name and name[0] == "4"} == {5}
@@ -89,7 +91,8 @@ def test_few_seeds_say_nothing():
 
 
 def test_the_figure_has_a_row_a_condition():
-    axes = figure(planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["200", "-"]
-    assert axes.get_title(loc="left") == "n = 10 seeds each"
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["3 hops: x1 x2 x3", "3 hops: x3"]
+    counts, shares = figure(planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})).axes
+    assert [text.get_text() for text in shares.texts] == ["200", "-"]
+    assert [text.get_text() for text in counts.texts] == ["10/10", "10/10", "10/10", "0/10"]
+    assert counts.get_title(loc="left") == "n = 10 seeds each"
+    assert [label.get_text() for label in counts.get_yticklabels()] == ["3 hops: x1 x2 x3", "3 hops: x3"]
