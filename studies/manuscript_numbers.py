@@ -116,17 +116,19 @@ def curriculum(root: Path) -> Record:
         [each.name, each.layers]
         + [f"{len(each.steps(hop))} of {len(each.seeds)}" if hop in each.hops else "-" for hop in range(1, 5)]
         for each in conditions
-        if not any(word in each.name for word in ("weight", "layers", "handed", "mixture"))
+        if not any(word in each.name for word in ("weight", "layers", "handed", "mixture", "own"))
     ]
     unlike = ("weight", "10-times", "mixture")
-    fair = [each for each in conditions if not any(word in each.name for word in unlike)]
+    alike = [each for each in conditions if not any(word in each.name for word in unlike)]
+    fair, own = ([each for each in alike if ("own" in each.name) is with_own] for with_own in (False, True))
     first, rest = ([each for each in fair if (1 in each.hops) is asked] for asked in (True, False))
+    first_own, rest_own = ([each for each in own if (1 in each.hops) is asked] for asked in (True, False))
     return {
         "table": table(["asked for", "layers", "x1", "x2", "x3", "x4"], rows),
         "first_asked": learned(first, 1),
-        "first_missing": share(
-            sum(each.learned_any(each.hops) for each in rest), sum(len(each.seeds) for each in rest)
-        ),
+        "first_missing": _any_hop(rest),
+        "first_asked_own": learned(first_own, 1),
+        "first_missing_own": _any_hop(rest_own),
         "bridged": learned([by_name["3-hops/x1-x3"]]),
         "bridged_four": learned([by_name["4-hops/x1-x3-x4"]]),
         "two_missed": learned([by_name["4-hops/x1-x4"]]),
@@ -135,6 +137,11 @@ def curriculum(root: Path) -> Record:
         "mixed_ends": learned([by_name["3-hops/mixture-1-3"]]),
         "mixed_late": learned([by_name["3-hops/mixture-2-3"]]),
     }
+
+
+def _any_hop(conditions: Sequence[Condition]) -> str:
+    """Return the share of all seeds that learned at least one hop."""
+    return share(sum(each.learned_any(each.hops) for each in conditions), sum(len(each.seeds) for each in conditions))
 
 
 def circuits(root: Path) -> Record:

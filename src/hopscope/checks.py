@@ -41,7 +41,7 @@ Share = Annotated[float, Range(0, 1)]
 def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
     """Check that a value is a Python `int` from `least` to `most`; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r:.200}")
     if value > most:
         raise InputError(f"{name} must be at most {most}, got {value if value < 10**30 else 'far more'}")
 
@@ -56,28 +56,28 @@ def check_number(name: str, value: Any, least: float, below: float = math.inf) -
     if isinstance(value, int) and not isinstance(value, bool):
         check_count(name, value, least=-MOST)
     elif not isinstance(value, float):
-        raise InputError(f"{name} must be a number, got {value!r}")
+        raise InputError(f"{name} must be a number, got {value!r:.200}")
     if not least <= value < below:
-        raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {value!r}")
+        raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {value!r:.200}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
     """Check that a value is one of the words that are allowed."""
     allowed = list(allowed)
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r:.200}")
 
 
 def check_type(name: str, value: Any, kind: Any, example: str) -> None:
     """Raise an `InputError` that asks for `example`, e.g. `true or false`, if a value is not of type `kind`."""
     if not isinstance(value, kind):
-        raise InputError(f"{name} must be {example}, got {value!r}")
+        raise InputError(f"{name} must be {example}, got {value!r:.200}")
 
 
 def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
     """Return the items of a list, tuple or range as a tuple; strings, and sets, which have no order, are refused."""
     if not isinstance(value, list | tuple | range):
-        raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
+        raise InputError(f"{name} must be a list or tuple of {of}, got {value!r:.200}")
     return tuple(map(plain_value, value))
 
 
@@ -125,7 +125,7 @@ def finite_or_none(value: float) -> float | None:
 def check_path(what: str, value: Any) -> Path:
     """Return a string or path object as a `Path`; an empty path, or one with a null character, is refused."""
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
-        raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r}")
+        raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r:.200}")
     path = os.fspath(value)
     if not path or "\0" in path:
         raise InputError(f"{what} needs a path that is not empty and has no null character in it, got {path!r}")

@@ -131,7 +131,7 @@ def test_odd_text(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("--hops " + "9" * 5000, "hops"),
         ("--seeds 0-99999 --mlp", TOO_LARGE),
         ("--seeds 1-999999999", "seeds must be"),
-        ("--seeds " + "9" * 30, "seeds must be different whole numbers of at least 0"),
+        ("--seeds " + "9" * 30, "seeds must be up to 100,000 different whole numbers of at least 0"),
         ("--steps 1" + "0" * 400, "steps must be at most"),
         ("--learning-rate 1e400", "'1e400' is not of the kind FLOAT"),
     ],

@@ -234,7 +234,7 @@ def test_names_and_parse_are_inverse(drawn: tuple[AttentionPath, int]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("layer 3", "is written like 'L3.H1 x0\\? -> >x2' or 'layer 3 head 1: x0\\? -> >x2', got 'layer 3'"),
+        ("layer 3", "'layer 3 head 1: x0\\? -> >x2', with layers and heads from 1, got 'layer 3'"),
         ("L0.H1 x0? -> >x2", "is written like"),
         ("L3.H0 x0? -> >x2", "is written like"),
         ("L3 x0? -> >x2", "is written like"),

@@ -132,6 +132,7 @@ class Circuit:
         if not self.found:
             return f"no circuit: {of}, loss {self.losses['full']:.3f}"
         paths, heads = counted(len(self.paths), "path"), counted(len(self.used_heads), "head")
+        paths += f" and {counted(len(self.helpers), 'helper row')}" if self.helpers else ""
         how = "" if self.strategy == "not asked" else f", {self.strategy}"
         return (
             f"{self.verdict} circuit: {of}; {paths} in {heads}{how}; "

@@ -123,7 +123,7 @@ class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
             most = min(MOST_SEED, first + _MOST_NUMBERS - len(found) - 1)
             if not self.least <= first <= last <= most or any(number in found for number in range(first, last + 1)):
                 what = str(param.name).replace("_", " ") if param else "numbers"
-                rule = f"{what} must be different whole numbers of at least {self.least}, {_MOST_NUMBERS} at most"
+                rule = f"{what} must be up to {_MOST_NUMBERS:,} different whole numbers of at least {self.least}"
                 raise InputError(f"{rule}, as in 5, 1-64 or 1,2,4; got {value!r}")
             found |= dict.fromkeys(range(first, last + 1))
         return tuple(found)

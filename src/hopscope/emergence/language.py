@@ -14,6 +14,7 @@ from hopscope.errors import InputError
 from hopscope.language.find_text import alone
 from hopscope.language.language_model import LanguageModel
 from hopscope.language.text_batch import LanguageTask
+from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.records import RecordFormat
 
 
@@ -97,16 +98,15 @@ def follow_checkpoints(
         if content in known:
             followed.append(replace(known[content], folder=str(folder), same_as=known[content].folder))
             continue
-        known[content] = _measured(model, str(folder), circuit, task, questions)
+        evaluator = model.evaluator(task, questions)
+        questions = evaluator.sequences  # a task of prompts may have fewer
+        known[content] = _measured(model, str(folder), circuit, evaluator)
         followed.append(known[content])
     paths = tuple(path.path.describe(circuit.roles) for path in circuit.paths)
     return TextEmergence(circuit.model, task.name, questions, paths, tuple(followed))
 
 
-def _measured(
-    model: LanguageModel, folder: str, circuit: Circuit, task: LanguageTask, questions: int
-) -> TextCheckpoint:
-    evaluator = model.evaluator(task, questions)
+def _measured(model: LanguageModel, folder: str, circuit: Circuit, evaluator: TextEvaluator) -> TextCheckpoint:
     shape = evaluator.shape
     if (shape.layers, shape.heads) != (circuit.layers, circuit.heads):
         raise InputError(

@@ -158,10 +158,11 @@ def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
     loss, accuracy = float(evaluator.own.mean()), answers.scores["full"].accuracy
     says = (
         f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from "
-        f"{answers.lowest:.0%}), and {answers.floor:.0%} needs no retrieval: it does not solve the problem, so there "
-        "is no circuit to find; change the question or use a larger model"
+        f"{answers.lowest:.0%}), and a guess without reading gets {answers.floor:.0%}, so nothing shows that it reads; "
+        "vary the right answers, ask more questions, or use a larger model"
         if answers.lowest <= answers.floor
-        else f"the model's loss is {loss:.3f}, too close to that of guessing to find a circuit"
+        else f"the model's loss is {loss:.3f}, too close to that of guessing, so no circuit was searched for; use an "
+        "easier question or a larger model"
     )
     return Check("sufficiency", "failed", says, {"model": tidy(loss)})
 

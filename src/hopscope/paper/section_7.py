@@ -206,7 +206,7 @@ def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedMode
     for model in models:
         if model.made not in planned:
             raise InputError(
-                f"{summary} holds models of {counted(model.layers, 'layer')} and D = {model.hops} that {study.scale} "
-                "does not train; it was left untouched: ask for the same study, or choose another folder"
+                f"{summary} holds a model of {counted(model.layers, 'layer')} and D = {model.hops} with other settings "
+                f"than {study.scale}'s; it was left untouched: give the same settings, or choose another folder"
             )
     return {(model.made, model.seed): model for model in models}

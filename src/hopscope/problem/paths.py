@@ -44,7 +44,7 @@ class HeadRow(NamedTuple):
         """Parse a row such as `L3.H1 x0?`; raise an `InputError` for any other form or a role not in `roles`."""
         found = _ROW_WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
-            raise InputError(f"a row is written like 'L3.H1 x0?', got {text!r}")
+            raise InputError(f"a row is written like 'L3.H1 x0?', with layers and heads from 1, got {text!r}")
         return cls(int(found[1]) - 1, int(found[2]) - 1, role_number(found[3], roles))
 
 
@@ -94,7 +94,8 @@ class AttentionPath(NamedTuple):
         found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise InputError(
-                f"an attention path is written like 'L3.H1 x0? -> >x2' or 'layer 3 head 1: x0? -> >x2', got {text!r}"
+                "an attention path is written like 'L3.H1 x0? -> >x2' or 'layer 3 head 1: x0? -> >x2', "
+                f"with layers and heads from 1, got {text!r}"
             )
         return cls.named(int(found[1]), int(found[2]), found[3], found[4], roles)
 

@@ -67,7 +67,9 @@ class Prompt:
         places = [place for roles in (self.roles, *self.other_chains) for place in roles.items()]
         for role, (start, end) in places:
             if not _ROLE.fullmatch(role) or role == TEXT:
-                raise InputError(f"{role!r} in {which} is not a role name; use 1 to 24 letters or digits, not {TEXT!r}")
+                raise InputError(
+                    f"{role!r} in {which} is not a role name; use up to 24 letters, digits or _+-.?, not {TEXT!r}"
+                )
             if not 0 <= start < end <= length or not self.prompt[start:end].strip(" "):
                 raise InputError(
                     f"role {role!r} of {which} must be characters of the prompt, from 0 to {length}, got {[start, end]}"

@@ -244,7 +244,8 @@ class RunFolder:
         """
         checkpoints = self.checkpoints
         if not checkpoints:
-            raise InputError(f"no checkpoint saved yet in {self.path}; resume training first")
+            mend = "the finished run has lost its last one; restore it" if self.finished else "resume training first"
+            raise InputError(f"no checkpoint is in {self.path}; {mend}")
         if step is None:
             step = self.result.steps if self.finished else max(checkpoints)
         wanted: int = plain_value(step)
