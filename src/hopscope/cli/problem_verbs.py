@@ -118,7 +118,9 @@ def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, b
 
     The exact numbers are for Assumptions 1 and 2 of Section 5 and for chains that are interleaved in blocks, with the
     deepest or the shallowest pairs first. Under a causal mask, no other order of the pairs needs more layers. For D of
-    4, 8 to 13 and 16 or more, others can need fewer, down to 1 + ceil(log3(2D + 1)); see --order and --best-order.
+    4, 8 to 13 and 16 or more, others can need fewer, down to 1 + ceil(log3(2D + 1)). --order and --best-order give the
+    layers that one order needs ("in this order"; also with one head per row), the fewest of all orders ("in the best"),
+    and the most ("at most").
 
     \b
     Examples:
