@@ -217,7 +217,7 @@ def test_certify_verb_of_a_language_model_and_what_it_refuses(folder: Path, foun
     assert f"{len(found.paths)} paths" in " ".join(done.stdout.split())
     of_own, searched = [*asked, CIRCUIT[0]], ["circuit", str(folder), *how, "--out", str(tmp_path)]
     for arguments, says in (
-        ([*of_own, *how, "--max-loss", "0.1"], "a language model has --faithfulness"),
+        ([*of_own, *how, "--max-loss", "0.1"], "for a language model, --faithfulness sets"),
         ([*of_own, "--hops", "1"], "is a language model; pass --formulation"),
         (of_own, "is a language model; pass --formulation"),
         ([*of_own, *how, "--faithfulness", "1"], "faithfulness must be above 0 and below 1, got 1.0"),

@@ -151,7 +151,8 @@ def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
     """Return the task that the options give a language model; None for a run or a stored record."""
     formulation, task, hops = options["formulation"], options["task"], options["hops"]
     if formulation is not None or task is not None:
-        refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
+        refuse_given("for a language model, --faithfulness sets the threshold", "max_loss")
+        refuse_given("the folder of a language model has one model and no checkpoints", "number", "step")
     if formulation is not None:
         refuse_given("--formulation says what is asked", "task")
         return hs.text(formulation, hops, hs.Extensions(**options["extensions"]))

@@ -18,7 +18,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError, in_a_line
 from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import HookedModel, Patched
-from hopscope.records import write_text
+from hopscope.records import read_bytes, write_text
 
 _HEAD = re.compile(r"a(\d{1,4})\.h(\d{1,4})")
 
@@ -76,11 +76,12 @@ def heads_of_graph(path: Path, shape: Architecture) -> tuple[str, ...]:
     Raises:
         InputError: the file holds no graph, the graph's model has another shape, or no head is in the graph.
     """
+    written = read_bytes(path, "a graph as Graph.to_json of EAP-IG writes it")
     try:
-        graph = json.loads(path.read_text(encoding="utf-8"))  # strict readers refuse NaN, which a score may be
+        graph = json.loads(written)  # strict readers refuse NaN, which a score may be
         layers, heads = (int(graph["cfg"][name]) for name in ("n_layers", "n_heads"))
         inside = [name for name, node in graph["nodes"].items() if node["in_graph"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path} is no graph as Graph.to_json of EAP-IG writes it ({type(error).__name__}: {in_a_line(error)})"
         ) from None
