@@ -239,9 +239,8 @@ def test_explorer_refuses_damaged_records(run, tmp_path, name, damage, words):
 
 
 def test_an_unfinished_run_shows_the_emergence_of_its_circuit(run, tmp_path):
-    shutil.copytree(run.path, tmp_path / "other")
-    other = RunFolder(tmp_path / "other")
-    for path in (tmp_path / "other").rglob(f"*{other.schedule.end}*"):
+    other = RunFolder(shutil.copytree(run.path, tmp_path / "other"))
+    for path in other.path.rglob(f"*{other.schedule.end}*"):
         path.unlink()
     circuit_json(other, other.path / "circuit.json", model=CircuitStore(other).origin(0).model)
     emergence_of_run(other, 0, overwrite=True)

@@ -239,9 +239,10 @@ def test_prompts_that_the_tokenizer_does_not_tell_apart_are_refused(prompt: Prom
             PromptTask("own", (prompt,) * 8).tokens(Words(), 4, 0)
 
 
-def test_a_role_that_is_given_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="role 'S' is given twice"):
-        hs.prompts.spans([("Tom", "S"), (" saw ", ""), ("Tom", "S")])
+def test_pieces_are_pairs_and_a_role_is_given_once() -> None:
+    for parts, why in (([("Tom", "S"), ("Tom", "S")], "role 'S' is given twice"), (["Tom"], "got 'Tom'")):
+        with pytest.raises(InputError, match=why):
+            hs.prompts.spans(parts)
 
 
 def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:

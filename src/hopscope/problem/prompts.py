@@ -228,7 +228,10 @@ def spans(parts: Iterable[tuple[str, str]]) -> tuple[str, dict[str, tuple[int, i
     ('When Mary left', {'IO': (5, 9)})
     """
     text, roles = "", dict[str, tuple[int, int]]()
-    for piece, role in parts:
+    for part in parts:
+        if isinstance(part, str) or len(part) != 2:
+            raise InputError(f"parts must be pairs of a text and its role, as (' and ', ''), got {part!r}")
+        piece, role = part
         if role in roles:
             raise InputError(f"role {role!r} is given twice; give each piece of text a role of its own")
         roles |= {role: (len(text), len(text) + len(piece))} if role else {}

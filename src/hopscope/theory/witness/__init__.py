@@ -42,7 +42,8 @@ def build_witness(
     Raises:
         InputError: a value is out of range.
     """
-    check_count("spare_heads", spare_heads, least=0)
+    for name, value, least in (("hops", hops, 1), ("chains", chains, 1), ("spare_heads", spare_heads, 0)):
+        check_count(name, value, least)
     problem = RetrievalProblem(
         hops=hops,
         chains=chains,
