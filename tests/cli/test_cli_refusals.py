@@ -71,7 +71,7 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("check nowhere", "nowhere is not a folder; give the folder of runs or of a benchmark"),
         ("check fifo", "fifo"),
         ("theory --hops 4 --order 1,2,3", "order must be"),
-        ("theory --hops 0", "at least 1, 100000 at most, as in 5, 1-64 or 1,2,4; got '0'"),
+        ("theory --hops 0", "up to 100,000 different whole numbers of at least 1, as in 5, 1-64 or 1,2,4; got '0'"),
         ("theory --hops ²", "got '²'"),
         ("theory --hops 3-1", "got '3-1'"),
         ("theory --hops 1-3,2", "got '1-3,2'"),
@@ -107,7 +107,7 @@ def test_bad_input(room: Path, capsys: pytest.CaptureFixture[str], line: str, wo
     [
         (("sweep", "", "--depths", "1"), "FOLDER needs a path that is not empty and has no null character in it"),
         (("circuit", ""), "RUN needs a path that is not empty"),
-        (("sweep", "new", "--plain-seeds", ""), "plain seeds must be different whole numbers"),
+        (("sweep", "new", "--plain-seeds", ""), "plain seeds must be up to 100,000 different whole numbers"),
         (("train", "new", "--order", "a" * 100_000), "order must be"),
         (("train", "new", "--hooks", "\udcff"), "hooks"),
         (("theory", "--hops", "9" * 100_000 + "\u202e"), "hops must be"),

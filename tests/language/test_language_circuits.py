@@ -170,8 +170,8 @@ def test_a_guessing_model_has_no_circuit() -> None:
     circuit = run_search(search_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), wanted))
     assert not circuit.found
     assert not circuit.certified
-    assert "does not solve the problem" in circuit.checks["sufficiency"].says
-    assert "25% needs no retrieval" in circuit.checks["sufficiency"].says
+    assert "so nothing shows that it reads" in circuit.checks["sufficiency"].says
+    assert "a guess without reading gets 25%" in circuit.checks["sufficiency"].says
 
 
 def test_a_role_that_ends_with_an_equals_sign_is_typed_as_any_other() -> None:
