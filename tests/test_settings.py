@@ -57,7 +57,7 @@ def test_a_value_out_of_range_is_named_with_its_field(make: Callable[..., Any], 
     [
         (partial(hs.Architecture, 3, 2, 1, 1), {"heads": 4, "d_model": 10}, "divisible by heads, got 10 and 4"),
         (hs.Extensions, {"think": True, "shots": 1}, "think"),
-        (hs.SearchConfig, {"seed": -1}, "a seed must be a whole number of at least 0"),
+        (hs.SearchConfig, {"seed": -1}, "seed must be a whole number of at least 0"),
         (hs.SearchBudget, {"orders": 0}, "orders must be a whole number of at least 1"),
         (hs.SearchBudget, {"sequences": 64, "confirming": 32}, "must be a whole number of at least 64, got 32"),
         (hs.CertificateConfig, {"draws": 0}, "draws must be a whole number of at least 1, got 0"),

@@ -174,7 +174,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: run[0].find_circuit(proof=5), r"proof must be an hs\.CertificateConfig, .*\(draws=500\), got 5"),
         (lambda run: run[0].find_circuit(effort=["quick"]), "effort must be quick or thorough, got "),
         (lambda run: hs.Model(run[0].transformer, "chain"), "problem must be an hs.RetrievalProblem, got 'chain'"),
-        (lambda run: run[0].find_circuit(seed=1.5), "a seed must be a whole number .* got 1.5"),
+        (lambda run: run[0].find_circuit(seed=1.5), "seed must be a whole number .* got 1.5"),
         (lambda run: hs.Model(run[0], PROBLEM), "a model needs an hs.Transformer, or use Model.from_torch; got"),
         (lambda run: hs.Model(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
         (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),

@@ -153,8 +153,6 @@ FoundBy = Literal["content", "position", "not asked"]
 class Card:
     """The numbers of a circuit, measured on sequences that its search has not seen.
 
-    The circuits of `baselines` are chosen on some of the sequences on which they are measured, which favours them.
-
     Attributes:
         size: the size of the circuit.
         own: faithfulness with the model's own patterns.
@@ -162,7 +160,7 @@ class Card:
         order: names of the active rows in the order of removal; the row that is missed least goes first.
         curve: faithfulness over circuit size.
         completeness: damage in the model compared with damage in the circuit.
-        baselines: faithfulness of other circuits of the same size.
+        baselines: faithfulness of other circuits of the same size, chosen on some of these sequences (in their favour).
         strategy: how the paths together produce the answer.
         found_by: whether rows find their keys by content or by position.
     """

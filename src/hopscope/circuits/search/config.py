@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from hopscope.checks import Count, Range, Whole, check_count, check_fields, check_number, check_seed
+from hopscope.checks import Count, NonNegative, Range, Seed, Whole, check_count, check_fields
 from hopscope.errors import InputError
 
 SLACK = 0.5
@@ -85,7 +85,7 @@ class SearchBudget:
     deciding: int = 2048
     every_subset: Whole = 10
     pairs: Whole = 30
-    margin: float = CONFIRM_MARGIN
+    margin: NonNegative = CONFIRM_MARGIN
     estimating: Annotated[int, Range(FEW)] = 64
     most_rows: Count | None = None
 
@@ -93,7 +93,6 @@ class SearchBudget:
         check_fields(self)
         check_count("confirming", self.confirming, least=self.sequences)
         check_count("deciding", self.deciding, least=self.confirming)
-        check_number("margin", self.margin, least=0)
         if not self.margin:
             raise InputError("margin must be above 0, got 0")
 
@@ -134,7 +133,7 @@ class SearchConfig:
 
     effort: Effort | SearchBudget = "thorough"
     max_loss: float = 0.05
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -143,7 +142,6 @@ class SearchConfig:
         number = isinstance(self.max_loss, int | float) and not isinstance(self.max_loss, bool)
         if not number or not 0 < self.max_loss < 0.5:
             raise InputError(f"max_loss must be above 0 and below 0.5, got {self.max_loss!r}")
-        check_seed(self.seed)
 
     @property
     def budget(self) -> SearchBudget:
