@@ -1,6 +1,8 @@
 """Do the circuits of pretrained language models look like those of models that were trained on the problem?
 
-The study reads stored circuits; it trains and searches nothing. The circuits are those of pretrained models
+The study trains and searches nothing: it compares stored circuits. With `--models`, it first measures how far each
+pretrained circuit goes from nothing (all rows off) to the model, on prompts that its search and checks never read, and
+writes `results/pretrained/fresh.json`; for this it needs the models. The circuits are those of pretrained models
 (`results/pretrained/*/circuit.json`), of the paper's transformers A to D, and of our own text models
 (`python -m studies text`). A path has one of four kinds, by the roles at its ends:
 
@@ -13,6 +15,7 @@ The layer in which a circuit binds is the layer of the `binds` path whose ablati
 reads is found in the same way. No hypothesis is judged, because there are too few pretrained models.
 
     python -m studies pretrained    # prints the tables, and writes tables.md and a figure to results/pretrained
+    python -m studies pretrained results --models models
 """
 
 from __future__ import annotations
@@ -20,16 +23,23 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
 
 import hopscope as hs
 from hopscope.statistics import wilson
+from studies.tools import records
 from studies.tools.command import status
 from studies.tools.records import markdown_table
+
+FRESH_SEED, FRESH_PROMPTS = 77, 96
+"""The seed and the number of the prompts on which circuits are measured; those of searches and checks have seed 0."""
 
 Kind = Literal["binds", "joins", "fetches", "reads"]
 KINDS: tuple[Kind, ...] = ("binds", "joins", "fetches", "reads")
@@ -113,11 +123,82 @@ def compared(results: Path, pretrained: Sequence[tuple[str, hs.Circuit]]) -> lis
     return sorted(known, key=lambda circuit: circuit.group * circuit.group.startswith("own"))  # own ones last
 
 
-def card_table(circuits: Iterable[hs.Circuit]) -> str:
-    """Return a Markdown table with a row for the card of each circuit."""
+@dataclass(frozen=True)
+class Share:
+    """A share of the way in mean loss, from 0 (all rows off) to 1 (the model), with its 95% bootstrap interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+    def __str__(self) -> str:
+        return "{:.2f} ({:.2f} to {:.2f})".format(self.value, *self.interval)
+
+
+def shares(losses: Float[np.ndarray, "candidate prompt"]) -> list[Share]:
+    """Return the shares of the way of all candidates after the first two, which are all rows off, and the model."""
+    drawn = np.random.default_rng(0).integers(losses.shape[1], size=(2000, losses.shape[1]))
+    (nothing, full, *means), (no_rows, model, *resampled) = losses.mean(axis=1), losses[:, drawn].mean(axis=-1)
+    found = []
+    for mean, others in zip(means, resampled, strict=True):
+        low, high = np.quantile((no_rows - others) / (no_rows - model), (0.025, 0.975)).tolist()
+        found.append(Share(round(float((nothing - mean) / (nothing - full)), 4), (round(low, 4), round(high, 4))))
+    return found
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """How far a circuit goes with its own patterns, on prompts that its search and its checks never read."""
+
+    circuit: str  # the name of its folder
+    model: str
+    precision: str  # of the weights, as in the search
+    prompts: int
+    share: Share
+
+
+def without_read(task: hs.PromptTask, read: hs.PromptTask) -> hs.PromptTask:
+    """Return a task without the prompts that are in another."""
+    known = {prompt.prompt for prompt in read.prompts}
+    return hs.PromptTask(task.name, tuple(prompt for prompt in task.prompts if prompt.prompt not in known))
+
+
+def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel) -> Fresh:
+    """Measure how far a stored circuit goes in its model on prompts that it never met."""
+    assert circuit.text is not None
+    makers: dict[str, Callable[[int], hs.PromptTask]] = {
+        "induction": lambda seed: hs.prompts.induction(model.tokenizer, seed=seed),
+        "ioi": lambda seed: hs.prompts.ioi(seed=seed),
+        "code-1-hops": lambda seed: hs.prompts.code(seed=seed),
+        "code-chains-1-hops": lambda seed: hs.prompts.code_chains(model.tokenizer, seed=seed),
+    }
+    if (make := makers.get(circuit.text.formulation)) is None:
+        raise hs.InputError(f"the study knows the tasks {', '.join(makers)}; got {circuit.text.formulation!r}")
+    evaluator = model.evaluator(without_read(make(FRESH_SEED), make(0)), FRESH_PROMPTS)
+    off = dict.fromkeys(evaluator.rows, hs.Ablation(hs.AblationKind.UNIFORM))
+    own = off | circuit.interventions | dict.fromkeys(circuit.rows, hs.Ablation(hs.AblationKind.KEEP))
+    (share,) = shares(evaluator.errors([off, {}, own])[..., 0].double().numpy())
+    return Fresh(name, circuit.text.name, model.precision, evaluator.sequences, share)
+
+
+def measure_all(results: Path, models: Path) -> None:
+    """Measure all stored circuits of pretrained models, and write `pretrained/fresh.json` after each of them."""
+    file, done = results / "pretrained" / "fresh.json", dict[str, Fresh]()
+    opened: dict[tuple[str, Any], hs.LanguageModel] = {}
+    for path in sorted((results / "pretrained").glob("*/circuit.json")):
+        circuit = hs.Circuit.load(path)
+        which = circuit.text.name if circuit.text else "", circuit.search.precision
+        if which not in opened:
+            opened = {which: hs.LanguageModel(models / which[0], precision=which[1])}
+        done[path.parent.name] = measure(circuit, path.parent.name, opened[which])
+        records.write(file, [*done.values()])
+        print(done[path.parent.name], flush=True)
+
+
+def card_table(circuits: Iterable[tuple[str, hs.Circuit]], measured: Mapping[str, Fresh]) -> str:
+    """Return a Markdown table with a row for the card of each circuit; `measured` has what was measured anew."""
     rows = []
-    for circuit in circuits:
-        card, asked, proof = circuit.card, circuit.text, circuit.search.proof
+    for name, circuit in circuits:
+        card, asked, proof, anew = circuit.card, circuit.text, circuit.search.proof, measured.get(name)
         if card is None or asked is None or proof is None:
             continue  # not of a language model, or not measured
         shares = [asked.scores[which].accuracy for which in ("own", "full")]
@@ -129,26 +210,24 @@ def card_table(circuits: Iterable[hs.Circuit]) -> str:
         rows.append([
             asked.name, circuit.problem.named, len(circuit.paths),
             f"{len(circuit.used_heads)} of {circuit.layers * circuit.heads}",
-            f"{card.size.not_off} of {card.size.rows}", share_of_the_way(circuit),
+            f"{card.size.not_off} of {card.size.rows}", str(anew.share) if anew else "not measured",
             f"{right}; model {of_model}; n = {proof.sequences}",
             ", ".join(passed) or "none", ", ".join(circuit.failed) or "none",
             f"{card.curve.cpr:.3f}", f"{card.curve.cmd:.3f}",
             eap, f"{random} (best of {others.drawn})", untrained,
         ])  # fmt: skip
-    head = ("model", "task", "paths", "heads", "rows", "share of the way", "right answers", "passed", "failed")
+    head = (
+        "model",
+        "task",
+        "paths",
+        "heads",
+        "rows",
+        "share of the way, fresh prompts",
+        "right answers",
+        "passed",
+        "failed",
+    )
     return markdown_table((*head, "CPR", "CMD", "EAP-IG, as large", "random, as large", "untrained heads"), rows)
-
-
-def share_of_the_way(circuit: hs.Circuit) -> str:
-    """Return the faithfulness with own patterns: of the check's prompts with its interval, or else that of the card."""
-    check, losses = circuit.checks.get("sufficiency"), circuit.losses
-    if check is None or check.interval is None or check.numbers.get("worst") != check.numbers.get("circuit"):
-        own = circuit.measured_card.own
-        within = "no interval stored" if own.intervals is None else "{:.2f} to {:.2f}".format(*own.intervals[0])
-        return f"{own.uniform:.2f} ({within})"
-    numbers = (check.numbers["circuit"], *check.interval[::-1])
-    share, low, high = ((losses["nothing"] - loss) / (losses["nothing"] - losses["full"]) for loss in numbers)
-    return f"{share:.2f} ({low:.2f} to {high:.2f})"
 
 
 def role_table(circuits: Sequence[KnownCircuit]) -> str:
@@ -187,8 +266,9 @@ def write(results: Path) -> None:
     found = [(path.parent.name, hs.Circuit.load(path)) for path in sorted(folder.glob("*/circuit.json"))]
     if not found:
         raise hs.InputError(f"{folder} has no folder with a circuit.json; give the folder of all results")
-    known = compared(results, found)
-    text = f"{card_table(circuit for _, circuit in found)}\n{role_table(known)}"
+    known, file = compared(results, found), folder / "fresh.json"
+    measured = {each.circuit: each for each in (records.read(file, list[Fresh]) if file.exists() else ())}
+    text = f"{card_table(found, measured)}\n{role_table(known)}"
     (folder / "tables.md").write_text(text)
     hs.plot.save(kinds(known), folder / "kinds")
     print(text)
@@ -198,4 +278,12 @@ def main(arguments: list[str]) -> int:
     """Compare the circuits in a folder of results, `results` by default, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies pretrained", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="the folder of all results")
-    return status(lambda: write(parser.parse_args(arguments).results))
+    parser.add_argument("--models", type=Path, help="the folder of the models, to measure the circuits anew")
+    given = parser.parse_args(arguments)
+
+    def run() -> None:
+        if given.models is not None:
+            measure_all(given.results, given.models)
+        write(given.results)
+
+    return status(run)

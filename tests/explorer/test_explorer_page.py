@@ -258,18 +258,15 @@ def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):
 
 
 def test_the_page_of_a_stored_circuit_has_its_numbers_and_names_what_is_missing(run, tmp_path):
-    record = tmp_path / "circuit.json"
+    record = tmp_path / "ten.json"  # as `hopscope circuit MODEL --task ten.jsonl --out FOLDER` writes it
     record.write_bytes((ROOT / "results" / "explorers" / "a" / "circuit.json").read_bytes())
-    assert CliRunner().invoke(command, [str(tmp_path)]).stdout == f"{tmp_path / 'circuit.html'}\n"
-    circuit, found = Circuit.load(record), Reader((tmp_path / "circuit.html").read_text())
+    assert CliRunner().invoke(command, [str(tmp_path)]).stdout == f"{tmp_path / 'ten.html'}\n"
+    circuit, found = Circuit.load(record), Reader((tmp_path / "ten.html").read_text())
     losses = [path["without"]["mean"] for path in found.manifest["paths"]]
     assert losses == [path.without.mean for path in circuit.paths]
     assert found.manifest["roles"] == ["x2>", ">x3", "x1>", ">x2", "x0>", ">x1", "x0?"]
     assert "not their tokens" in found.text
-    for given, words in (
-        ([str(tmp_path), "--model", "1"], "leave --model out"),
-        ([str(run.path), str(record)], "page"),
-    ):
+    for given, words in (([str(record), "--model", "1"], "leave --model out"), ([str(run.path), str(record)], "page")):
         assert words in str(CliRunner().invoke(command, given).exception)
     named = replace(circuit, text=Asked("<b>m & co", "ioi", 0.25, 0.9))
     assert all(tag != "b" for tag, _ in Reader(page_of(named).html).elements)

@@ -108,8 +108,7 @@ def test_a_graph_gets_a_card_and_a_circuit_a_graph(folder: Path, found: Circuit,
     def run(*words: str) -> Any:
         return CliRunner().invoke(program, [*words])
 
-    done = run("export", str(record), "--to", "mib", "--out", str(graph))
-    assert done.exit_code == 0, done.output
+    run("export", str(record), "--to", "mib", "--out", str(graph))
     assert json.loads(graph.read_text())["cfg"]["d_model"] == 224
     asked = ["circuit", "certify", str(folder), "--from", str(graph), "--formulation", "equations", "--hops", "1"]
     done = run(*asked, "--json")
@@ -117,11 +116,13 @@ def test_a_graph_gets_a_card_and_a_circuit_a_graph(folder: Path, found: Circuit,
     circuit = json.loads(done.stdout)
     assert {(row["layer"], row["head"]) for row in circuit["paths"]} == {*found.used_heads}
     assert circuit["checks"]["sufficiency"]["outcome"] == "passed"
-    new = str(tmp_path / "new.json")
+    new, other = str(tmp_path / "new.json"), tmp_path / "other.json"
+    replace(found, model="0" * 16).save(other)
     for words, says in (
         ((*asked, "L1.H1"), "--from says which circuit"),
-        (("export", str(STORED), "--to", "mib", "--of", str(folder), "--out", new), "is not a circuit of"),
-        (("export", str(STORED), "--to", "mib", "--out", new), "pass --of, the language model"),
+        (("export", str(STORED), "--to", "mib", "--of", str(folder), "--out", new), "is a circuit of a run"),
+        (("export", str(other), "--to", "mib", "--of", str(folder), "--out", new), "is not a circuit of"),
+        (("export", str(other), "--to", "mib", "--out", new), "pass --of, the language model"),
         (("export", str(record), "--to", "mib", "--out", str(graph)), "is there already"),
     ):
         assert says in str(run(*words).exception)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hopscope as hs
 from examples.text_model.text import make_tokenizer
-from hopscope.circuits.checks.card import Check
 from studies.__main__ import main
 from studies.addresses import Property, edited
 from studies.knockouts import groups, removed, windows
-from studies.pretrained import KnownCircuit, kind_of, share_of_the_way
+from studies.pretrained import KnownCircuit, Share, kind_of, shares
+from studies.reuse import random_heads
 
 RESULTS = Path(__file__).parents[2] / "results"
 INDUCTION = RESULTS / "pretrained" / "smollm2-induction" / "circuit.json"
@@ -45,13 +47,13 @@ def test_a_circuit_binds_and_reads_where_it_loses_most() -> None:
     assert (first.kind, first.feeds) == ("binds", "K of reads")
 
 
-def test_the_share_has_the_interval_of_the_circuits_own_loss_alone() -> None:
-    circuit = hs.Circuit.load(INDUCTION)
-    assert share_of_the_way(circuit) == "0.85 (no interval stored)"
-    losses = {"model": 0.0, "circuit": 0.2, "worst": 0.2}
-    alone = Check("sufficiency", "passed", "", losses, (0.1, 0.3))
-    planted = replace(circuit, losses={"full": 0.0, "nothing": 1.0, "own": 0.2}, checks={"sufficiency": alone})
-    assert share_of_the_way(planted) == "0.80 (0.70 to 0.90)"
+def test_shares_of_the_way_by_hand() -> None:
+    losses = np.array([[1.0, 0.6], [0.0, 0.2], [0.0, 0.2], [1.0, 0.6], [0.5, 0.4], [0.0, 0.6]])
+    assert shares(losses) == [Share(1, (1, 1)), Share(0, (0, 0)), Share(0.5, (0.5, 0.5)), Share(0.7143, (0, 1))]
+
+
+def test_random_heads_are_others_of_the_same_layers() -> None:
+    assert sorted(random_heads({(0, 1), (3, 0)}, 2, random.Random(1))) == [(0, 0), (3, 1)]
 
 
 def test_every_stored_circuit_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +66,7 @@ def test_every_stored_circuit_is_in_the_tables(tmp_path: Path, capsys: pytest.Ca
     assert main(["pretrained", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert text.strip() == (tmp_path / "pretrained" / "tables.md").read_text().strip()
-    assert text.count("| SmolLM2-135M-Instruct | induction | 19 | 16 of 270 | 24 of 1575 | 0.85 (no interval") == 2
+    assert text.count("| SmolLM2-135M-Instruct | induction | 19 | 16 of 270 | 24 of 1575 | not measured") == 2
     assert "| other | 1 uncertified | 30 | 17 | 19 | 2 | 3 | 0 | 2 | 14 |" in text
     assert "| transformer D | 1 uncertified | 24 | 3 | 14 | 11 | 4 | 4 | 0 | 5 |" in text
     assert (tmp_path / "pretrained" / "kinds.svg").exists()

@@ -60,7 +60,7 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
     """Find the circuit of a trained model, certify it, draw it.
 
     RUN is a run of `hopscope train` or, with --formulation or --task, a language model: a Hugging Face folder or a GGUF
-    file. With --show, RUN can also be a circuit.json or a folder that contains one.
+    file. With --show, RUN can also be a record or the folder of one.
 
     The circuit of a run is written to its folder as circuit.json (circuit-N.json for model N, and
     circuits/step-NNNNNN.json for a checkpoint), and figures to RUN/figures. The circuit of a language model is written
@@ -202,7 +202,7 @@ def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> An
 
 def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out: Path | None = None) -> hs.Circuit:
     """Return the stored circuit of a run or a language model, or that of a record without its run, as in `results/`."""
-    from hopscope.circuits.store import CircuitStore, circuit_path
+    from hopscope.circuits.store import CircuitStore, circuit_path, record_without_run
     from hopscope.language.language_model import text_circuit_path
 
     if task is not None:
@@ -213,7 +213,8 @@ def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out:
     number, step = options["number"], options["step"]
     if (path / "run.json").exists():
         return CircuitStore(hs.Run(path)).load(number, step)
-    return hs.Circuit.load(circuit_path(path, number, step))
+    alone = None if number or step is not None else record_without_run(path)
+    return hs.Circuit.load(alone or circuit_path(path, number, step))
 
 
 def _draw(model: Any, circuit: hs.Circuit, step: int | None, record: Path | None) -> list[Path]:

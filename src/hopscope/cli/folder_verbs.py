@@ -51,7 +51,7 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
     The page contains the network itself and computes the loss by hop. It loads nothing from elsewhere, so you can open
     it offline or mail it. If RUN has no circuit or no emergence, the page says so.
 
-    Instead of runs, you can give one stored circuit, e.g. of a language model: a circuit.json, or a folder with one.
+    Instead of runs, you can give one stored circuit, e.g. of a language model: its record, or the folder of one.
     Its page is written beside the record. The page shows the losses that were measured without each path, and contains
     no model.
 
@@ -62,7 +62,9 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
       hopscope explore runs/first --model 1
       hopscope explore results/pretrained/smollm2-induction    a language model's circuit
     """
-    if record := next(filter(None, map(_record_alone, folders)), None):
+    from hopscope.circuits.store import record_without_run
+
+    if record := next(filter(None, (path if path.is_file() else record_without_run(path) for path in folders)), None):
         from hopscope.explorer.stored import explore_circuit
 
         refuse_given("a stored circuit is one page", "model", "large")
@@ -75,13 +77,6 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
 
         path, page = explore([RunFolder(check_folder(folder)) for folder in folders], out, model=model, large=large)
     return {"path": str(path), "bytes": page.size, "parts": page.sizes}, str(path)
-
-
-def _record_alone(path: Path) -> Path | None:
-    """Return the record of a circuit if the path is one, or is a folder that contains one but no run; else None."""
-    stored = path / "circuit.json"
-    alone = stored.is_file() and not (path / "run.json").exists()
-    return path if path.is_file() else stored if alone else None
 
 
 @click.command()
@@ -103,12 +98,14 @@ def export(source: Path, library: str, out: Path, of: Path | None) -> tuple[Any,
     check_outside_runs(out)
     from hopscope.language.mib import is_parallel, write_graph
 
+    circuit = hs.Circuit.load(source)
+    if circuit.text is None:
+        raise hs.InputError(f"{source} is a circuit of a run; only those of language models can be exported")
     if of is None and source.parent.name != "circuits":
         raise hs.InputError(f"{source} is not in a model's folder; pass --of, the language model it was found in")
     if out.exists():
         raise hs.InputError(f"{out} is there already; choose another name")
-    circuit, of = hs.Circuit.load(source), of or source.parent.parent
-    model = hs.LanguageModel(of)
+    model = hs.LanguageModel(of := of or source.parent.parent)
     if circuit.model != model.named.content:
         raise hs.InputError(f"{source} is not a circuit of {of}; pass --of, the language model that it was found in")
     write_graph(out, circuit, model.model.shape.d_model, is_parallel(model.model))

@@ -101,7 +101,7 @@ class Result:
     models: tuple[ModelResult, ...]
 
 
-_RUN = RecordFormat(RunRecord, "hopscope run", "the record of a hopscope run")
+_RUN = RecordFormat(RunRecord, "hopscope run", "the record of a run (`hopscope train` makes one)")
 _RESULT = RecordFormat(Result, "hopscope result", "the result of a finished run")
 
 

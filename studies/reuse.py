@@ -1,0 +1,140 @@
+"""Do the heads that carry one hop carry two and three hops, too?
+
+A stored circuit of a pretrained model for one hop, asked as code, names some heads. On questions of one, two and three
+hops, this program keeps all rows of these heads and no others; then it removes these heads and no others. A row that is
+off puts as much weight on each chain as on any other, so it does not tell the chains apart. The result is the share of
+the way from nothing (all rows off) to the model. The controls are random sets of other heads, with as many heads in
+every layer.
+
+The rule was written before the run (docs/studies/plans/2026-12-01-reuse.md). Prompts that the circuit's search or
+checks could have read are left out.
+
+    python -m studies.reuse models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/qwen-code-chains-1 runs/reuse
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import hopscope as hs
+from studies.pretrained import FRESH_SEED, Share, shares, without_read
+from studies.tools import records
+from studies.tools.command import status
+
+PROMPTS, DRAWN = 40, 6
+"""The number of prompts for each D, and of random sets of heads."""
+
+Head = tuple[int, int]
+"""A layer and a head, both from 0."""
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """How much of the way to the model some heads go at one D, alone and if they are removed.
+
+    Attributes:
+        hops: D.
+        prompts: the number of prompts.
+        accuracy: of the model, on these prompts.
+        nothing, model: the mean losses with all rows off, and of the model.
+        only: the share with only the circuit's heads.
+        only_random: the shares with only random sets of as many heads in every layer.
+        without: the share without the circuit's heads.
+        without_random: the shares without those random sets.
+    """
+
+    hops: int
+    prompts: int
+    accuracy: float
+    nothing: float
+    model: float
+    only: Share
+    only_random: tuple[Share, ...]
+    without: Share
+    without_random: tuple[Share, ...]
+
+    @property
+    def answer(self) -> str:
+        """Whether the heads carry D hops, by the rule of the plan."""
+        if self.only.interval[0] <= max(share.value for share in self.only_random):
+            return "no"
+        return "yes" if self.only.value >= 0.8 else "in part"
+
+
+def random_heads(heads: Collection[Head], per_layer: int, drawn: random.Random) -> list[Head]:
+    """Return random heads that are not among `heads`, as many in every layer as `heads` has."""
+    found = []
+    for layer in sorted({layer for layer, _ in heads}):
+        others = [(layer, head) for head in range(per_layer) if (layer, head) not in heads]
+        wanted = sum(at == layer for at, _ in heads)
+        found += drawn.sample(others, min(wanted, len(others)))
+    return found
+
+
+def ask(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> Reuse:
+    """Measure the heads at one D."""
+    read, fresh = (hs.prompts.code_chains(model.tokenizer, hops=hops, seed=seed) for seed in (0, FRESH_SEED))
+    evaluator = model.evaluator(without_read(fresh, read), PROMPTS)
+    drawn = random.Random(0)
+    sets = [{*heads}, *({*random_heads(heads, evaluator.shape.heads, drawn)} for _ in range(DRAWN))]
+    off = hs.Ablation(hs.AblationKind.UNIFORM)
+    only = [{row: off for row in evaluator.rows if row[:2] not in some} for some in sets]
+    without = [{row: off for row in evaluator.rows if row[:2] in some} for some in sets]
+    losses = evaluator.errors([dict.fromkeys(evaluator.rows, off), {}, *only, *without])[..., 0].double()
+    found, (nothing, full) = shares(losses.numpy()), losses.mean(dim=1).tolist()[:2]
+    first, second = found[: len(sets)], found[len(sets) :]
+    accuracy = evaluator.scores({}).accuracy
+    return Reuse(
+        hops, evaluator.sequences, accuracy, nothing, full, first[0], tuple(first[1:]), second[0], tuple(second[1:])
+    )
+
+
+def table(found: Sequence[Reuse]) -> str:
+    """Return a Markdown table with a row for each D."""
+    rows = []
+    for each in found:
+        answer = each.answer if each.hops > 1 else "(control)"
+        best, least = _best(each.only_random), _least(each.without_random)
+        rows.append([each.hops, f"{each.accuracy:.2f}", each.only, best, each.without, least, answer])
+    head = ("D", "accuracy of the model", "only these heads", "best of random sets", "without these heads")
+    return records.markdown_table((*head, "least of random sets", "carry D hops?"), rows)
+
+
+def _best(some: Sequence[Share]) -> Share:
+    return max(some, key=lambda share: share.value)
+
+
+def _least(some: Sequence[Share]) -> Share:
+    return min(some, key=lambda share: share.value)
+
+
+def main() -> None:
+    """Measure what is missing, one D after the other, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m studies.reuse", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model", help="the folder of the language model")
+    parser.add_argument("circuit", type=Path, help="the folder of its stored circuit")
+    parser.add_argument("folder", type=Path, help="where reuse.json and table.md are written")
+    parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3], metavar="D")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
+    asked = parser.parse_args()
+    circuit, file = hs.Circuit.load(asked.circuit / "circuit.json"), asked.folder / "reuse.json"
+    heads = {(layer - 1, head - 1) for layer, head in circuit.used_heads}
+    found = records.read(file, list[Reuse]) if file.exists() else []
+    model = hs.LanguageModel(asked.model, precision=asked.precision)
+    for hops in asked.hops:
+        if hops not in {each.hops for each in found}:
+            found.append(ask(model, heads, hops))
+            records.write(file, found)
+            print(f"{time.strftime('%H:%M:%S')}  {records.counted(hops, 'hop')}: {found[-1].only}", flush=True)
+    (asked.folder / "table.md").write_text(text := table(sorted(found, key=lambda each: each.hops)))
+    print(text)
+
+
+if __name__ == "__main__":
+    sys.exit(status(main))
