@@ -142,6 +142,8 @@ def test_a_record_replaces_one_of_its_own_kind_and_run(tmp_path):
         FORMAT.write(path, CAT, run)
     with pytest.raises(InputError, match="or of another run"):
         FORMAT.check_replaces(path, "run")
+    with pytest.raises(InputError, match="is a folder; give the name of a file"):
+        write_bytes(tmp_path, b"")
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])

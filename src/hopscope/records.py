@@ -40,6 +40,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
     If the block fails, the temporary file is removed; the next write of `path` removes the file of a killed process.
     """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         process = leftover.name.split(".")[-2]
