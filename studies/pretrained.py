@@ -1,8 +1,7 @@
 """Do the circuits of pretrained language models look like those of models that were trained on the problem?
 
-The study trains and searches nothing: it compares stored circuits. With `--models`, it first measures how far each
-pretrained circuit goes from nothing (all rows off) to the model, on prompts that its search and checks never read, and
-writes `results/pretrained/fresh.json`; for this it needs the models. The circuits are those of pretrained models
+The study trains and searches nothing: it compares stored circuits. With `--models`, it first measures the circuits of
+pretrained models again, on new prompts (`studies.tools.fresh`). The circuits are those of pretrained models
 (`results/pretrained/*/circuit.json`), of the paper's transformers A to D, and of our own text models
 (`python -m studies text`). A path has one of four kinds, by the roles at its ends:
 
@@ -23,23 +22,18 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
-
-import numpy as np
-from jaxtyping import Float
+from typing import Literal
 
 import hopscope as hs
 from hopscope.statistics import wilson
 from studies.tools import records
 from studies.tools.command import status
+from studies.tools.fresh import Fresh, measure_all
 from studies.tools.records import markdown_table
-
-FRESH_SEED, FRESH_PROMPTS = 77, 96
-"""The seed and the number of the prompts on which circuits are measured; those of searches and checks have seed 0."""
 
 Kind = Literal["binds", "joins", "fetches", "reads"]
 KINDS: tuple[Kind, ...] = ("binds", "joins", "fetches", "reads")
@@ -123,77 +117,6 @@ def compared(results: Path, pretrained: Sequence[tuple[str, hs.Circuit]]) -> lis
     return sorted(known, key=lambda circuit: circuit.group * circuit.group.startswith("own"))  # own ones last
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share of the way in mean loss, from 0 (all rows off) to 1 (the model), with its 95% bootstrap interval."""
-
-    value: float
-    interval: tuple[float, float]
-
-    def __str__(self) -> str:
-        return "{:.2f} ({:.2f} to {:.2f})".format(self.value, *self.interval)
-
-
-def shares(losses: Float[np.ndarray, "candidate prompt"]) -> list[Share]:
-    """Return the shares of the way of all candidates after the first two, which are all rows off, and the model."""
-    drawn = np.random.default_rng(0).integers(losses.shape[1], size=(2000, losses.shape[1]))
-    (nothing, full, *means), (no_rows, model, *resampled) = losses.mean(axis=1), losses[:, drawn].mean(axis=-1)
-    found = []
-    for mean, others in zip(means, resampled, strict=True):
-        low, high = np.quantile((no_rows - others) / (no_rows - model), (0.025, 0.975)).tolist()
-        found.append(Share(round(float((nothing - mean) / (nothing - full)), 4), (round(low, 4), round(high, 4))))
-    return found
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """How far a circuit goes with its own patterns, on prompts that its search and its checks never read."""
-
-    circuit: str  # the name of its folder
-    model: str
-    precision: str  # of the weights, as in the search
-    prompts: int
-    share: Share
-
-
-def without_read(task: hs.PromptTask, read: hs.PromptTask) -> hs.PromptTask:
-    """Return a task without the prompts that are in another."""
-    known = {prompt.prompt for prompt in read.prompts}
-    return hs.PromptTask(task.name, tuple(prompt for prompt in task.prompts if prompt.prompt not in known))
-
-
-def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel) -> Fresh:
-    """Measure how far a stored circuit goes in its model on prompts that it never met."""
-    assert circuit.text is not None
-    makers: dict[str, Callable[[int], hs.PromptTask]] = {
-        "induction": lambda seed: hs.prompts.induction(model.tokenizer, seed=seed),
-        "ioi": lambda seed: hs.prompts.ioi(seed=seed),
-        "code-1-hops": lambda seed: hs.prompts.code(seed=seed),
-        "code-chains-1-hops": lambda seed: hs.prompts.code_chains(model.tokenizer, seed=seed),
-    }
-    if (make := makers.get(circuit.text.formulation)) is None:
-        raise hs.InputError(f"the study knows the tasks {', '.join(makers)}; got {circuit.text.formulation!r}")
-    evaluator = model.evaluator(without_read(make(FRESH_SEED), make(0)), FRESH_PROMPTS)
-    off = dict.fromkeys(evaluator.rows, hs.Ablation(hs.AblationKind.UNIFORM))
-    own = off | circuit.interventions | dict.fromkeys(circuit.rows, hs.Ablation(hs.AblationKind.KEEP))
-    (share,) = shares(evaluator.errors([off, {}, own])[..., 0].double().numpy())
-    return Fresh(name, circuit.text.name, model.precision, evaluator.sequences, share)
-
-
-def measure_all(results: Path, models: Path) -> None:
-    """Measure all stored circuits of pretrained models, and write `pretrained/fresh.json` after each of them."""
-    file, done = results / "pretrained" / "fresh.json", dict[str, Fresh]()
-    opened: dict[tuple[str, Any], hs.LanguageModel] = {}
-    for path in sorted((results / "pretrained").glob("*/circuit.json")):
-        circuit = hs.Circuit.load(path)
-        which = circuit.text.name if circuit.text else "", circuit.search.precision
-        if which not in opened:
-            opened = {which: hs.LanguageModel(models / which[0], precision=which[1])}
-        done[path.parent.name] = measure(circuit, path.parent.name, opened[which])
-        records.write(file, [*done.values()])
-        print(done[path.parent.name], flush=True)
-
-
 def card_table(circuits: Iterable[tuple[str, hs.Circuit]], measured: Mapping[str, Fresh]) -> str:
     """Return a Markdown table with a row for the card of each circuit; `measured` has what was measured anew."""
     rows = []
@@ -210,24 +133,16 @@ def card_table(circuits: Iterable[tuple[str, hs.Circuit]], measured: Mapping[str
         rows.append([
             asked.name, circuit.problem.named, len(circuit.paths),
             f"{len(circuit.used_heads)} of {circuit.layers * circuit.heads}",
-            f"{card.size.not_off} of {card.size.rows}", str(anew.share) if anew else "not measured",
+            f"{card.size.not_off} of {card.size.rows}", str(anew.alone) if anew else "not measured",
+            *((str(anew.without_rows), str(anew.without_heads)) if anew else ("", "")),
             f"{right}; model {of_model}; n = {proof.sequences}",
             ", ".join(passed) or "none", ", ".join(circuit.failed) or "none",
             f"{card.curve.cpr:.3f}", f"{card.curve.cmd:.3f}",
             eap, f"{random} (best of {others.drawn})", untrained,
         ])  # fmt: skip
-    head = (
-        "model",
-        "task",
-        "paths",
-        "heads",
-        "rows",
-        "share of the way, fresh prompts",
-        "right answers",
-        "passed",
-        "failed",
-    )
-    return markdown_table((*head, "CPR", "CMD", "EAP-IG, as large", "random, as large", "untrained heads"), rows)
+    head = ("model", "task", "paths", "heads", "rows", "share of the way, new prompts")
+    more = ("the model without its rows", "without its heads", "right answers", "passed", "failed")
+    return markdown_table((*head, *more, "CPR", "CMD", "EAP-IG, as large", "random, as large", "untrained heads"), rows)
 
 
 def role_table(circuits: Sequence[KnownCircuit]) -> str:

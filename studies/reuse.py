@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hopscope as hs
-from studies.pretrained import FRESH_SEED, Share, shares, without_read
 from studies.tools import records
 from studies.tools.command import status
+from studies.tools.fresh import FRESH_SEED, Share, shares, without_read
 
 PROMPTS, DRAWN = 40, 6
 """The number of prompts for each D, and of random sets of heads."""

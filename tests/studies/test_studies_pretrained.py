@@ -17,8 +17,9 @@ from examples.text_model.text import make_tokenizer
 from studies.__main__ import main
 from studies.addresses import Property, edited
 from studies.knockouts import groups, removed, windows
-from studies.pretrained import KnownCircuit, Share, kind_of, shares
+from studies.pretrained import KnownCircuit, kind_of
 from studies.reuse import random_heads
+from studies.tools.fresh import Share, shares
 
 RESULTS = Path(__file__).parents[2] / "results"
 INDUCTION = RESULTS / "pretrained" / "smollm2-induction" / "circuit.json"
