@@ -4,7 +4,7 @@ A stored circuit of a pretrained model for one hop, asked as code, names some he
 hops, this program keeps all rows of these heads and no others; then it removes these heads and no others. A row that is
 off puts as much weight on each chain as on any other, so it does not tell the chains apart. The result is the share of
 the way from nothing (all rows off) to the model. The controls are random sets of other heads, with as many heads in
-every layer.
+every layer. With `--add-layers D`, all heads of a few layers at a time are added to those of the circuit.
 
 The rule was written before the run (docs/studies/plans/2026-12-01-reuse.md). Prompts that the circuit's search or
 checks could have read are left out.
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hopscope as hs
+from studies.knockouts import windows
 from studies.tools import records
 from studies.tools.command import status
 from studies.tools.fresh import FRESH_SEED, Share, shares, without_read
@@ -95,6 +96,27 @@ def ask(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> Reuse:
     )
 
 
+@dataclass(frozen=True)
+class Added:
+    """The share with only the circuit's heads and all heads of some layers, from `first` to `last` (from 1)."""
+
+    first: int
+    last: int
+    share: Share
+
+
+def add_layers(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> list[Added]:
+    """Measure which layers hold the heads that one D needs beyond those of the circuit, in windows of four layers."""
+    read, fresh = (hs.prompts.code_chains(model.tokenizer, hops=hops, seed=seed) for seed in (0, FRESH_SEED))
+    evaluator = model.evaluator(without_read(fresh, read), PROMPTS)
+    off = hs.Ablation(hs.AblationKind.UNIFORM)
+    some = windows(evaluator.shape.layers)[1:]
+    kept = [{row: off for row in evaluator.rows if row[:2] not in heads and row[0] not in layers} for layers in some]
+    losses = evaluator.errors([dict.fromkeys(evaluator.rows, off), {}, *kept])[..., 0].double()
+    found = zip(some, shares(losses.numpy()), strict=True)
+    return [Added(layers[0] + 1, layers[-1] + 1, share) for layers, share in found]
+
+
 def table(found: Sequence[Reuse]) -> str:
     """Return a Markdown table with a row for each D."""
     rows = []
@@ -121,6 +143,7 @@ def main() -> None:
     parser.add_argument("circuit", type=Path, help="the folder of its stored circuit")
     parser.add_argument("folder", type=Path, help="where reuse.json and table.md are written")
     parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3], metavar="D")
+    parser.add_argument("--add-layers", type=int, metavar="D", help="measure at this D which layers lack heads")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     asked = parser.parse_args()
     circuit, file = hs.Circuit.load(asked.circuit / "circuit.json"), asked.folder / "reuse.json"
@@ -132,6 +155,8 @@ def main() -> None:
             found.append(ask(model, heads, hops))
             records.write(file, found)
             print(f"{time.strftime('%H:%M:%S')}  {records.counted(hops, 'hop')}: {found[-1].only}", flush=True)
+    if asked.add_layers is not None:
+        records.write(asked.folder / f"{asked.add_layers}-hops-layers.json", add_layers(model, heads, asked.add_layers))
     (asked.folder / "table.md").write_text(text := table(sorted(found, key=lambda each: each.hops)))
     print(text)
 
