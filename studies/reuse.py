@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hopscope as hs
+from hopscope.plot import save
+from studies.figures.reuse import reuse
 from studies.knockouts import windows
 from studies.tools import records
 from studies.tools.command import status
@@ -156,7 +158,9 @@ def main() -> None:
             records.write(file, found)
             print(f"{time.strftime('%H:%M:%S')}  {records.counted(hops, 'hop')}: {found[-1].only}", flush=True)
     if asked.add_layers is not None:
-        records.write(asked.folder / f"{asked.add_layers}-hops-layers.json", add_layers(model, heads, asked.add_layers))
+        added = add_layers(model, heads, asked.add_layers)
+        records.write(asked.folder / f"{asked.add_layers}-hops-layers.json", added)
+        save(reuse(found, added, asked.add_layers), asked.folder / "reuse")
     (asked.folder / "table.md").write_text(text := table(sorted(found, key=lambda each: each.hops)))
     print(text)
 
