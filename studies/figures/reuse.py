@@ -19,7 +19,7 @@ _WIDTH = 0.17
 
 
 def reuse(found: Sequence[Reuse], added: Sequence[Added], hops: int) -> Figure:
-    """Draw two panels: the shares with only the heads and without them, by D; and those with the heads of more layers."""
+    """Draw the shares with only the heads and without them, by D; and those with the heads of more layers."""
     with house():
         figure = new_figure(PAGE, 2.5)
         left, right = figure.subplots(1, 2, width_ratios=[2, 3], sharey=True)
