@@ -313,7 +313,9 @@ def test_the_same_circuit_gets_the_same_checks_and_card() -> None:
 def test_the_card_of_a_true_circuit() -> None:
     """The witness of two hops: faithful in every way, and better than with untrained heads."""
     evidence = evidence_of(witness(2, 3))
-    card = measure_card(evidence, run_checks(evidence))
+    card = measure_card(evidence, checks := run_checks(evidence))
+    gone = float(evidence.fresh.few.errors([dict.fromkeys(evidence.rows, UNIFORM)]).mean())
+    assert checks["completeness"].says.endswith(f"without all rows of the circuit, the model has a loss of {gone:.3f}")
     assert (card.size.paths, card.size.active, card.size.at_mean) == (4, 4, 0)
     for shares in (card.own, card.imposed):
         assert min(shares.uniform, shares.mean, shares.resample) > 0.99

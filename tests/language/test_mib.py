@@ -39,14 +39,12 @@ def test_a_circuit_comes_back_from_its_graph(tmp_path: Path, parallel: bool) -> 
     circuit = Circuit.load(STORED)
     path, graph = written(tmp_path, circuit, parallel=parallel)
     nodes, edges = graph["nodes"], graph["edges"]
-    assert graph["cfg"] == {
-        "n_layers": circuit.layers, "n_heads": circuit.heads, "parallel_attn_mlp": parallel, "d_model": 64,
-    }  # fmt: skip
-    assert {node for node in nodes if nodes[node]["in_graph"] and node[0] == "a"} == {
-        f"a{layer - 1}.h{head - 1}" for layer, head in circuit.used_heads
-    }
-    shape = Architecture(1, 1, 1, circuit.layers, circuit.heads, 64)
-    assert heads_of_graph(path, shape) == tuple(f"L{layer}.H{head}" for layer, head in circuit.used_heads)
+    shape = {"n_layers": circuit.layers, "n_heads": circuit.heads, "d_model": 64}
+    assert graph["cfg"] == shape | {"parallel_attn_mlp": parallel}
+    used = {f"a{layer - 1}.h{head - 1}" for layer, head in circuit.used_heads}
+    assert {node for node in nodes if nodes[node]["in_graph"] and node[0] == "a"} == used
+    of = Architecture(1, 1, 1, circuit.layers, circuit.heads, 64)
+    assert heads_of_graph(path, of) == tuple(f"L{layer}.H{head}" for layer, head in circuit.used_heads)
     wanted = {
         f"{writer}->{reader}{way}"
         for writer in nodes

@@ -66,9 +66,8 @@ def test_a_part_that_does_by_absence_is_refused(found: tuple[Circuit, Path]) -> 
 
 def test_the_planted_circuit_does_all_of_it(found: tuple[Circuit, Path]) -> None:
     circuit = hs.LanguageModel(found[1].parent / "model").check(planted_paths(), equations())
-    assert {"sufficiency", "completeness", "outside", "right_keys"} <= {
-        name for name, check in circuit.checks.items() if check.passed
-    }
+    passed = {name for name, check in circuit.checks.items() if check.passed}
+    assert {"sufficiency", "completeness", "outside", "right_keys"} <= passed
     feeds = {use for path in circuit.paths for use in path.uses(circuit.roles)}
     assert feeds == {"Q of layer 2 (answer -> value)", "K of layer 2 (answer -> value)", "the answer"}
 

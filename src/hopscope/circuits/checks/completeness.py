@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -44,7 +44,9 @@ def check_completeness(evidence: Evidence) -> Check:
         if path not in evidence.grouped:
             gone = {path.row: evidence.unclaimed(path)}
             keys[path.describe(names)] = _rises(evidence, {path.row: knock_out(path.key)}, gone)
-    return completeness(evidence.max_loss, rows, keys, _sets(evidence))
+    check = completeness(evidence.max_loss, rows, keys, _sets(evidence))
+    (loss,) = evidence.fresh.mean_losses([{row: evidence.off[row] for row in evidence.rows}])
+    return replace(check, says=f"{check.says}; without all rows of the circuit, the model has a loss of {loss:.3f}")
 
 
 def _sets(evidence: Evidence) -> list[Rises]:
@@ -88,7 +90,7 @@ def completeness(
     both, short = [*rows.values(), *sets], [name for of in felt for name, rise in of.items() if not rise.enough]
     whole = sum(rise.model for rise in both) / max(sum(rise.circuit for rise in both), 1e-12)
     worst = [min((rise.model / rise.circuit for rise in of.values()), default=0.0) for of in felt]
-    says = f"knocked out of the model, the circuit does {whole:.0%} of the damage that it does in itself"
+    says = f"knocked out of the model, parts of the circuit do {whole:.0%} of the damage that they do in the circuit"
     if short:
         says += f"; something else steps in for {counted(len(short), 'part')}: {'; '.join(short)}"
     passed = any(felt) and whole >= _WHOLE and not short
