@@ -16,6 +16,7 @@ from studies.knockouts import Knockouts
 from studies.line_order import Order
 from studies.tools import records
 from studies.tools.conditions import Condition
+from studies.tools.fresh import Fresh
 from studies.tools.inference import share_in_words as share
 from studies.tools.records import counted
 from studies.tools.records import markdown_table as table
@@ -242,6 +243,7 @@ def language(root: Path) -> Record:
         "early_certified": sum(each.certified for each in several),
         "three_hops": share(sum(each.answers for each in three), len(three)),
         **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
+        **_anew(root, "qwen-code-1"),
         **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
         **_two_lines(root),
         **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
@@ -268,6 +270,13 @@ def _one_hop(circuit: hs.Circuit) -> Record:
         "attribution": f"{best.attribution or 0:.0%}",
         "random": f"{best.random or 0:.0%}, the best of {best.drawn}",
     }
+
+
+def _anew(root: Path, circuit: str) -> Record:
+    """Return how far a pretrained circuit goes alone, and the model without it, on new prompts."""
+    measured = records.read(root / "results/pretrained/fresh.json", list[Fresh])
+    found = next(each for each in measured if each.circuit == circuit)
+    return {"alone": str(found.alone), "without": str(found.without_rows), "fresh": found.prompts}
 
 
 def _own_circuit(circuit: hs.Circuit) -> Record:

@@ -36,7 +36,7 @@ def reuse(found: Sequence[Reuse], added: Sequence[Added], hops: int) -> Figure:
         left.scatter([], [], s=9, color="none", edgecolor=INK, label="random heads of the same layers")
         left.set_xticks(range(len(found)), ["1 hop" if each.hops == 1 else f"{each.hops} hops" for each in found])
         left.set_ylabel("share of the way to the model")
-        left.legend(fontsize=6, loc="center", bbox_to_anchor=(0.5, 0.52))
+        left.legend(fontsize=6, loc="upper left")
         for place, more in enumerate(added):
             _point(right, place, more.share, BLUE)
         before = next(each.only for each in found if each.hops == hops)
