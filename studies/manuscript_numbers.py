@@ -243,7 +243,7 @@ def language(root: Path) -> Record:
         "early_certified": sum(each.certified for each in several),
         "three_hops": share(sum(each.answers for each in three), len(three)),
         **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
-        **_anew(root, "qwen-code-1"),
+        **_on_new_prompts(root, "qwen-code-1"),
         **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
         **_two_lines(root),
         **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
@@ -272,7 +272,7 @@ def _one_hop(circuit: hs.Circuit) -> Record:
     }
 
 
-def _anew(root: Path, circuit: str) -> Record:
+def _on_new_prompts(root: Path, circuit: str) -> Record:
     """Return how far a pretrained circuit goes alone, and the model without it, on new prompts."""
     measured = records.read(root / "results/pretrained/fresh.json", list[Fresh])
     found = next(each for each in measured if each.circuit == circuit)

@@ -118,10 +118,10 @@ def compared(results: Path, pretrained: Sequence[tuple[str, hs.Circuit]]) -> lis
 
 
 def card_table(circuits: Iterable[tuple[str, hs.Circuit]], measured: Mapping[str, Fresh]) -> str:
-    """Return a Markdown table with a row for the card of each circuit; `measured` has what was measured anew."""
+    """Return a Markdown table with a row for the card of each circuit; `measured` has the shares on new prompts."""
     rows = []
     for name, circuit in circuits:
-        card, asked, proof, anew = circuit.card, circuit.text, circuit.search.proof, measured.get(name)
+        card, asked, proof, new = circuit.card, circuit.text, circuit.search.proof, measured.get(name)
         if card is None or asked is None or proof is None:
             continue  # not of a language model, or not measured
         shares = [asked.scores[which].accuracy for which in ("own", "full")]
@@ -133,8 +133,8 @@ def card_table(circuits: Iterable[tuple[str, hs.Circuit]], measured: Mapping[str
         rows.append([
             asked.name, circuit.problem.named, len(circuit.paths),
             f"{len(circuit.used_heads)} of {circuit.layers * circuit.heads}",
-            f"{card.size.not_off} of {card.size.rows}", str(anew.alone) if anew else "not measured",
-            *((str(anew.without_rows), str(anew.without_heads)) if anew else ("", "")),
+            f"{card.size.not_off} of {card.size.rows}", str(new.alone) if new else "not measured",
+            *((str(new.without_rows), str(new.without_heads)) if new else ("", "")),
             f"{right}; model {of_model}; n = {proof.sequences}",
             ", ".join(passed) or "none", ", ".join(circuit.failed) or "none",
             f"{card.curve.cpr:.3f}", f"{card.curve.cmd:.3f}",
@@ -193,7 +193,7 @@ def main(arguments: list[str]) -> int:
     """Compare the circuits in a folder of results, `results` by default, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies pretrained", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="the folder of all results")
-    parser.add_argument("--models", type=Path, help="the folder of the models, to measure the circuits anew")
+    parser.add_argument("--models", type=Path, help="the folder of the models, to measure the circuits on new prompts")
     given = parser.parse_args(arguments)
 
     def run() -> None:

@@ -87,8 +87,8 @@ def ask(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> Reuse:
     drawn = random.Random(0)
     sets = [{*heads}, *({*random_heads(heads, evaluator.shape.heads, drawn)} for _ in range(DRAWN))]
     off = hs.Ablation(hs.AblationKind.UNIFORM)
-    only = [{row: off for row in evaluator.rows if row[:2] not in some} for some in sets]
-    without = [{row: off for row in evaluator.rows if row[:2] in some} for some in sets]
+    only = [{row: off for row in evaluator.rows if row[:2] not in chosen} for chosen in sets]
+    without = [{row: off for row in evaluator.rows if row[:2] in chosen} for chosen in sets]
     losses = evaluator.errors([dict.fromkeys(evaluator.rows, off), {}, *only, *without])[..., 0].double()
     found, (nothing, full) = shares(losses.numpy()), losses.mean(dim=1).tolist()[:2]
     first, second = found[: len(sets)], found[len(sets) :]
