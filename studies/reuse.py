@@ -33,6 +33,9 @@ from studies.tools.fresh import FRESH_SEED, Share, shares, without_read
 PROMPTS, DRAWN = 40, 6
 """The number of prompts for each D, and of random sets of heads."""
 
+GUESS = 0.75
+"""The loss of a guess among four acceptable answers."""
+
 Head = tuple[int, int]
 """A layer and a head, both from 0."""
 
@@ -61,6 +64,11 @@ class Reuse:
     only_random: tuple[Share, ...]
     without: Share
     without_random: tuple[Share, ...]
+
+    @property
+    def guess(self) -> float:
+        """The share of the way that a guess among the four acceptable answers goes."""
+        return (self.nothing - GUESS) / (self.nothing - self.model)
 
     @property
     def answer(self) -> str:
@@ -125,8 +133,10 @@ def table(found: Sequence[Reuse]) -> str:
     for each in found:
         answer = each.answer if each.hops > 1 else "(control)"
         best, least = _best(each.only_random), _least(each.without_random)
-        rows.append([each.hops, f"{each.accuracy:.2f}", each.only, best, each.without, least, answer])
-    head = ("D", "accuracy of the model", "only these heads", "best of random sets", "without these heads")
+        rows.append(
+            [each.hops, f"{each.accuracy:.2f}", f"{each.guess:.2f}", each.only, best, each.without, least, answer]
+        )
+    head = ("D", "accuracy of the model", "a guess", "only these heads", "best of random sets", "without these heads")
     return records.markdown_table((*head, "least of random sets", "carry D hops?"), rows)
 
 

@@ -33,14 +33,17 @@ def reuse(found: Sequence[Reuse], added: Sequence[Added], hops: int) -> Figure:
                 _point(
                     left, x, share, color, label=("only these heads", "without these heads")[side] if not place else ""
                 )
+            left.hlines(each.guess, place - 0.4, place + 0.4, color=INK, linewidth=0.9, linestyle="--")
         left.scatter([], [], s=9, color="none", edgecolor=INK, label="random heads of the same layers")
+        left.plot([], [], color=INK, linewidth=0.9, linestyle="--", label="a guess among four answers")
         left.set_xticks(range(len(found)), ["1 hop" if each.hops == 1 else f"{each.hops} hops" for each in found])
         left.set_ylabel("share of the way to the model")
         left.legend(fontsize=6, loc="upper left")
         for place, more in enumerate(added):
             _point(right, place, more.share, BLUE)
-        before = next(each.only for each in found if each.hops == hops)
-        right.axhspan(*before.interval, color=BLUE, alpha=0.15, linewidth=0)
+        before = next(each for each in found if each.hops == hops)
+        right.axhline(before.guess, color=INK, linewidth=0.9, linestyle="--")
+        right.axhspan(*before.only.interval, color=BLUE, alpha=0.15, linewidth=0)
         right.set_xticks(range(len(added)), [f"{more.first}-{more.last}" for more in added], fontsize=6)
         right.set_xlabel(f"layers whose heads are all added, {hops} hops (band: none added)")
         for axes in (left, right):

@@ -1,4 +1,4 @@
-"""Check `completeness`: does the model need the circuit, or does something else step in? (Wang et al. 2022.)"""
+"""Check `completeness`: does the model need the circuit's parts, or does something else step in? (Wang et al. 2022)"""
 
 from __future__ import annotations
 
