@@ -5,7 +5,9 @@ A circuit goes some share of the way from nothing (all rows off) to the model, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,7 @@ class Fresh:
         alone: the share of the circuit alone.
         without_rows, without_heads: the shares of the model without the circuit's active rows, and without all rows of
             its heads.
+        without_random: the shares without random sets of as many other rows in every layer.
     """
 
     circuit: str
@@ -62,6 +65,7 @@ class Fresh:
     alone: Share
     without_rows: Share
     without_heads: Share
+    without_random: tuple[Share, ...] = ()
 
 
 def without_read(task: hs.PromptTask, read: hs.PromptTask) -> hs.PromptTask:
@@ -70,7 +74,7 @@ def without_read(task: hs.PromptTask, read: hs.PromptTask) -> hs.PromptTask:
     return hs.PromptTask(task.name, tuple(prompt for prompt in task.prompts if prompt.prompt not in known))
 
 
-def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel) -> Fresh:
+def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel, sets: int = 8) -> Fresh:
     """Measure how far a stored circuit goes in its model on prompts that it never met."""
     assert circuit.text is not None
     makers: dict[str, Callable[[int], hs.PromptTask]] = {
@@ -86,8 +90,19 @@ def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel) -> Fresh:
     own = off | circuit.interventions | dict.fromkeys(circuit.rows, hs.Ablation(hs.AblationKind.KEEP))
     heads = {(layer - 1, head - 1) for layer, head in circuit.used_heads}
     without = [{row: off[row] for row in circuit.rows}, {row: off[row] for row in off if row[:2] in heads}]
-    found = shares(evaluator.errors([off, {}, own, *without])[..., 0].double().numpy())
-    return Fresh(name, circuit.text.name, model.precision, evaluator.sequences, *found)
+    drawn = random.Random(0)
+    without += [{row: off[row] for row in random_rows(circuit.rows, tuple(off), drawn)} for _ in range(sets)]
+    first, second, third, *more = shares(evaluator.errors([off, {}, own, *without])[..., 0].double().numpy())
+    return Fresh(name, circuit.text.name, model.precision, evaluator.sequences, first, second, third, tuple(more))
+
+
+def random_rows(rows: Sequence[hs.HeadRow], every: Sequence[hs.HeadRow], drawn: random.Random) -> list[hs.HeadRow]:
+    """Return random rows that are not among `rows`, as many in every layer as `rows` has."""
+    found = []
+    for layer, wanted in sorted(Counter(row.layer for row in rows).items()):
+        others = [row for row in every if row.layer == layer and row not in rows]
+        found += drawn.sample(others, min(wanted, len(others)))
+    return found
 
 
 def measure_all(results: Path, models: Path) -> None:
