@@ -24,14 +24,6 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
     return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
 
 
-def record_without_run(folder: Path) -> Path | None:
-    """Return the record of a circuit in a folder without a run: `circuit.json`, or else the only JSON file."""
-    named, found = circuit_path(folder), sorted(folder.glob("[!.]*.json"))
-    if (folder / "run.json").exists():
-        return None
-    return named if named.is_file() else found[0] if len(found) == 1 else None
-
-
 @dataclass(frozen=True)
 class CircuitStore:
     """The circuits of the models of a run, finished or still training, in the run folder."""

@@ -202,7 +202,8 @@ def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> An
 
 def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out: Path | None = None) -> hs.Circuit:
     """Return the stored circuit of a run or a language model, or that of a record without its run, as in `results/`."""
-    from hopscope.circuits.store import CircuitStore, circuit_path, record_without_run
+    from hopscope.circuits.store import CircuitStore, circuit_path
+    from hopscope.cli.folder_verbs import record_without_run
     from hopscope.language.language_model import text_circuit_path
 
     if task is not None:

@@ -62,8 +62,6 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
       hopscope explore runs/first --model 1
       hopscope explore results/pretrained/smollm2-induction    a language model's circuit
     """
-    from hopscope.circuits.store import record_without_run
-
     if record := next(filter(None, (path if path.is_file() else record_without_run(path) for path in folders)), None):
         from hopscope.explorer.stored import explore_circuit
 
@@ -77,6 +75,14 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
 
         path, page = explore([RunFolder(check_folder(folder)) for folder in folders], out, model=model, large=large)
     return {"path": str(path), "bytes": page.size, "parts": page.sizes}, str(path)
+
+
+def record_without_run(folder: Path) -> Path | None:
+    """Return the record of a circuit in a folder without a run: `circuit.json`, or else the only JSON file."""
+    named, found = folder / "circuit.json", sorted(folder.glob("[!.]*.json"))
+    if (folder / "run.json").exists():
+        return None
+    return named if named.is_file() else found[0] if len(found) == 1 else None
 
 
 @click.command()
