@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import hopscope as hs
@@ -28,7 +29,7 @@ from studies.figures.reuse import reuse
 from studies.knockouts import windows
 from studies.tools import records
 from studies.tools.command import status
-from studies.tools.fresh import FRESH_SEED, Share, shares, without_read
+from studies.tools.fresh import FRESH_SEED, Share, random_others, shares, without_read
 
 PROMPTS, DRAWN = 40, 6
 """The number of prompts for each D, and of random sets of heads."""
@@ -78,22 +79,13 @@ class Reuse:
         return "yes" if self.only.value >= 0.8 else "in part"
 
 
-def random_heads(heads: Collection[Head], per_layer: int, drawn: random.Random) -> list[Head]:
-    """Return random heads that are not among `heads`, as many in every layer as `heads` has."""
-    found = []
-    for layer in sorted({layer for layer, _ in heads}):
-        others = [(layer, head) for head in range(per_layer) if (layer, head) not in heads]
-        wanted = sum(at == layer for at, _ in heads)
-        found += drawn.sample(others, min(wanted, len(others)))
-    return found
-
-
 def ask(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> Reuse:
     """Measure the heads at one D."""
     read, fresh = (hs.prompts.code_chains(model.tokenizer, hops=hops, seed=seed) for seed in (0, FRESH_SEED))
     evaluator = model.evaluator(without_read(fresh, read), PROMPTS)
-    drawn = random.Random(0)
-    sets = [{*heads}, *({*random_heads(heads, evaluator.shape.heads, drawn)} for _ in range(DRAWN))]
+    drawn, shape = random.Random(0), evaluator.shape
+    every = [*product(range(shape.layers), range(shape.heads))]
+    sets = [{*heads}, *({*random_others(heads, every, drawn)} for _ in range(DRAWN))]
     off = hs.Ablation(hs.AblationKind.UNIFORM)
     only = [{row: off for row in evaluator.rows if row[:2] not in chosen} for chosen in sets]
     without = [{row: off for row in evaluator.rows if row[:2] in chosen} for chosen in sets]

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 import hopscope as hs
 from studies.tools import records
+
+R = TypeVar("R", bound=tuple[int, ...])
 
 FRESH_SEED, FRESH_PROMPTS = 77, 96
 """The seed and the number of the prompts; the prompts of searches and checks have seed 0."""
@@ -91,16 +93,16 @@ def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel, sets: int =
     heads = {(layer - 1, head - 1) for layer, head in circuit.used_heads}
     without = [{row: off[row] for row in circuit.rows}, {row: off[row] for row in off if row[:2] in heads}]
     drawn = random.Random(0)
-    without += [{row: off[row] for row in random_rows(circuit.rows, tuple(off), drawn)} for _ in range(sets)]
+    without += [{row: off[row] for row in random_others(circuit.rows, tuple(off), drawn)} for _ in range(sets)]
     first, second, third, *more = shares(evaluator.errors([off, {}, own, *without])[..., 0].double().numpy())
     return Fresh(name, circuit.text.name, model.precision, evaluator.sequences, first, second, third, tuple(more))
 
 
-def random_rows(rows: Sequence[hs.HeadRow], every: Sequence[hs.HeadRow], drawn: random.Random) -> list[hs.HeadRow]:
-    """Return random rows that are not among `rows`, as many in every layer as `rows` has."""
+def random_others(chosen: Collection[R], every: Sequence[R], drawn: random.Random) -> list[R]:
+    """Return random rows or heads that are not chosen, as many in every layer, their first number, as are chosen."""
     found = []
-    for layer, wanted in sorted(Counter(row.layer for row in rows).items()):
-        others = [row for row in every if row.layer == layer and row not in rows]
+    for layer, wanted in sorted(Counter(each[0] for each in chosen).items()):
+        others = [each for each in every if each[0] == layer and each not in chosen]
         found += drawn.sample(others, min(wanted, len(others)))
     return found
 

@@ -106,12 +106,12 @@ def test_a_graph_gets_a_card_and_a_circuit_a_graph(folder: Path, found: Circuit,
     def run(*words: str) -> Any:
         return CliRunner().invoke(program, [*words])
 
-    run("export", str(record), "--to", "mib", "--out", str(graph))
+    assert run("export", str(record), "--to", "mib", "--out", str(graph)).exit_code == 0
     assert json.loads(graph.read_text())["cfg"]["d_model"] == 224
     asked = ["circuit", "certify", str(folder), "--from", str(graph), "--formulation", "equations", "--hops", "1"]
-    circuit = json.loads(run(*asked, "--json").stdout)
+    circuit = json.loads((done := run(*asked, "--json")).stdout)
     assert {(row["layer"], row["head"]) for row in circuit["paths"]} == {*found.used_heads}
-    assert circuit["checks"]["sufficiency"]["outcome"] == "passed"
+    assert (circuit["checks"]["sufficiency"]["outcome"], done.exit_code) == ("passed", 0)
     new, other = str(tmp_path / "new.json"), tmp_path / "other.json"
     replace(found, model="0" * 16).save(other)
     for words, says in (

@@ -1,4 +1,4 @@
-"""The study of pretrained circuits: kinds of paths by hand, every stored circuit taken, intervals where there are."""
+"""The study of pretrained circuits: kinds of paths by hand, every stored circuit taken, shares of the way."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from studies.__main__ import main
 from studies.addresses import Property, edited
 from studies.knockouts import groups, removed, windows
 from studies.pretrained import KnownCircuit, kind_of
-from studies.reuse import random_heads
-from studies.tools.fresh import Share, shares
+from studies.tools.fresh import Share, random_others, shares
 
 RESULTS = Path(__file__).parents[2] / "results"
 INDUCTION = RESULTS / "pretrained" / "smollm2-induction" / "circuit.json"
@@ -54,7 +53,7 @@ def test_shares_of_the_way_by_hand() -> None:
 
 
 def test_random_heads_are_others_of_the_same_layers() -> None:
-    assert sorted(random_heads({(0, 1), (3, 0)}, 2, random.Random(1))) == [(0, 0), (3, 1)]
+    assert sorted(random_others({(0, 1), (3, 0)}, [*product(range(4), range(2))], random.Random(1))) == [(0, 0), (3, 1)]
 
 
 def test_every_stored_circuit_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
