@@ -79,10 +79,15 @@ class Reuse:
         return "yes" if self.only.value >= 0.8 else "in part"
 
 
+def new_prompts(model: hs.LanguageModel, hops: int) -> hs.PromptTask:
+    """Return prompts of one D that no search or check could have read."""
+    read, fresh = (hs.prompts.code_chains(model.tokenizer, hops=hops, seed=seed) for seed in (0, FRESH_SEED))
+    return without_read(fresh, read)
+
+
 def ask(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> Reuse:
     """Measure the heads at one D."""
-    read, fresh = (hs.prompts.code_chains(model.tokenizer, hops=hops, seed=seed) for seed in (0, FRESH_SEED))
-    evaluator = model.evaluator(without_read(fresh, read), PROMPTS)
+    evaluator = model.evaluator(new_prompts(model, hops), PROMPTS)
     drawn, shape = random.Random(0), evaluator.shape
     every = [*product(range(shape.layers), range(shape.heads))]
     sets = [{*heads}, *({*random_others(heads, every, drawn)} for _ in range(DRAWN))]
@@ -109,8 +114,7 @@ class Added:
 
 def add_layers(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> list[Added]:
     """Measure which layers hold the heads that one D needs beyond those of the circuit, in windows of four layers."""
-    read, fresh = (hs.prompts.code_chains(model.tokenizer, hops=hops, seed=seed) for seed in (0, FRESH_SEED))
-    evaluator = model.evaluator(without_read(fresh, read), PROMPTS)
+    evaluator = model.evaluator(new_prompts(model, hops), PROMPTS)
     off = hs.Ablation(hs.AblationKind.UNIFORM)
     some = windows(evaluator.shape.layers)[1:]
     kept = [{row: off for row in evaluator.rows if row[:2] not in heads and row[0] not in layers} for layers in some]

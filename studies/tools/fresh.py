@@ -84,6 +84,7 @@ def measure(circuit: hs.Circuit, name: str, model: hs.LanguageModel, sets: int =
         "ioi": lambda seed: hs.prompts.ioi(seed=seed),
         "code-1-hops": lambda seed: hs.prompts.code(seed=seed),
         "code-chains-1-hops": lambda seed: hs.prompts.code_chains(model.tokenizer, seed=seed),
+        "code-chains-2-hops": lambda seed: hs.prompts.code_chains(model.tokenizer, seed=seed, hops=2),
     }
     if (make := makers.get(circuit.text.formulation)) is None:
         raise hs.InputError(f"the study knows the tasks {', '.join(makers)}; got {circuit.text.formulation!r}")
@@ -108,10 +109,13 @@ def random_others(chosen: Collection[R], every: Sequence[R], drawn: random.Rando
 
 
 def measure_all(results: Path, models: Path) -> None:
-    """Measure all stored circuits of pretrained models, and write `pretrained/fresh.json` after each of them."""
-    file, done = results / "pretrained" / "fresh.json", dict[str, Fresh]()
+    """Measure the circuits of pretrained models that `pretrained/fresh.json` lacks, and add each of them to it."""
+    file = results / "pretrained" / "fresh.json"
+    done = {each.circuit: each for each in records.read(file, list[Fresh])} if file.exists() else {}
     opened: dict[tuple[str, Any], hs.LanguageModel] = {}
     for path in sorted((results / "pretrained").glob("*/circuit.json")):
+        if path.parent.name in done:
+            continue
         circuit = hs.Circuit.load(path)
         which = circuit.text.name if circuit.text else "", circuit.search.precision
         if which not in opened:
