@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import hopscope as hs
+from hopscope.statistics import wilson
 from studies.addresses import Addresses
 from studies.catalogue import STUDIES
 from studies.codes import outcomes
@@ -16,7 +17,7 @@ from studies.knockouts import Knockouts
 from studies.line_order import Order
 from studies.tools import records
 from studies.tools.conditions import Condition
-from studies.tools.fresh import Fresh
+from studies.tools.fresh import Fresh, Share
 from studies.tools.inference import share_in_words as share
 from studies.tools.records import counted
 from studies.tools.records import markdown_table as table
@@ -68,7 +69,11 @@ def depth(root: Path) -> Record:
     ]
     early = [by_place[hops, -1] for hops in range(3, 8)]
     may = sum(each.learned_what_they_may for each in early)
+    every = [each for each in study(root, "depth").conditions if each.last >= 2]
+    unmasked = [each for each in every if each.name.startswith("no-mask/many-heads/")]
     return {
+        "open_second": _second(unmasked),
+        "single_second": _second([each for each in every if "/one-head/" in each.name]),
         "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
         "one_less": learned(early),
         "went_on": share(sum(map(len, (each.steps(each.last) for each in early))), may),
@@ -77,10 +82,21 @@ def depth(root: Path) -> Record:
     }
 
 
+def _second(conditions: Sequence[Condition]) -> str:
+    """Return how many models learned a second hop."""
+    second = sum(len(each.steps(2)) for each in conditions)
+    return f"{second} of {sum(len(each.seeds) for each in conditions)}"
+
+
 def _learned_early(model: Record) -> bool:
     """Return whether a model of Figure 4 learned a hop with fewer layers than the exact depth of this hop."""
     hops = enumerate(model["partial_losses"], 1)
     return any(loss < 0.5 and model["layers"] < hs.theory.depths(hop).causal for hop, loss in hops)
+
+
+def _short(condition: Condition) -> str:
+    """Return how many seeds of a condition learned its last hop, without an interval."""
+    return f"{len(condition.steps(condition.last))} of {len(condition.seeds)}"
 
 
 def places(root: Path) -> Record:
@@ -94,18 +110,21 @@ def places(root: Path) -> Record:
     early = {(each.problem.chains, each.heads): each for each in escape.shallow if each.last == 2}
     tested = [test for number in chains for test in found.of(shallow[number, 16])]
     codes = {name: share(sum(of), len(of)) for name, of in outcomes(study(root, "codes")).items()}
+    deep = {each.name: each for each in study(root, "depth").conditions}["causal/many-heads/2-hops/2-layers"]
+    few_found = sum(test.is_position_based(2) for test in few)
     return {
         "with_pair_codes": codes["a layer saved, pair codes"],
         "with_no_code": codes["a layer saved, no code"],
         "table": table(["heads per layer", *heads], grid),
-        "position_based": sum(test.is_position_based(2) for test in tested),
-        "of": len(tested),
+        "position_based": share(sum(test.is_position_based(2) for test in tested), len(tested)),
         "three_in_two": learned([rows["3-hops-2-layers"]]),
         "four_in_three": learned([rows["4-hops-3-layers"]]),
         **{f"with_{chains}": learned([each]) for (chains, heads), each in early.items() if heads == max(2 * chains, 4)},
         "with_4_and_16_heads": learned([early[4, 16]]),
         "with_4_longer": learned(escape.longer),
-        "found": f"{sum(test.is_position_based(2) for test in few)} of {len(few)}",
+        "four_above": f"{_short(deep)} and {_short(shallow[4, 8])}",
+        "four_above_16": _short(shallow[4, 16]),
+        "found": share(few_found, len(few)),
     }
 
 
@@ -114,7 +133,7 @@ def curriculum(root: Path) -> Record:
     conditions = study(root, "curriculum").conditions
     by_name = {each.name: each for each in conditions}
     rows = [
-        [each.name, each.layers]
+        [_in_words(each.name), each.layers]
         + [f"{len(each.steps(hop))} of {len(each.seeds)}" if hop in each.hops else "-" for hop in range(1, 5)]
         for each in conditions
         if not any(word in each.name for word in ("weight", "layers", "handed", "mixture", "own"))
@@ -138,6 +157,13 @@ def curriculum(root: Path) -> Record:
         "mixed_ends": learned([by_name["3-hops/mixture-1-3"]]),
         "mixed_late": learned([by_name["3-hops/mixture-2-3"]]),
     }
+
+
+def _in_words(name: str) -> str:
+    """Return the name of a condition in words: `3-hops/x1-x3` becomes `3 hops: x1, x3`."""
+    hops, asked, *more = name.split("/")
+    asked = asked.removesuffix("-alone").replace("-", ", ")
+    return f"{hops.replace('-', ' ')}: {', '.join([asked, *(each.replace('-', ' ') for each in more)])}"
 
 
 def _any_hop(conditions: Sequence[Condition]) -> str:
@@ -167,8 +193,8 @@ def circuits(root: Path) -> Record:
         "double_token": codes["circuit doubles, token codes"],
         "table": table(["layers", "circuits", "doubling", "line by line", "serial", "median paths"], rows),
         "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
-        "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),
-        "false_trained": share(sum(each.passed for each in trained), sum(each.n for each in trained)),
+        "false": sum(each.n for each in false),
+        "false_in_trained": sum(each.n for each in trained),
         "certified": share(sum("own" in each.certified for each in models), len(models)),
         "whole": share(sum(each.certified for each in whole), len(whole)),
         "given_up": sum(not each.paths for each in whole),
@@ -197,6 +223,9 @@ def paper(root: Path) -> Record:
         "three_paths_own": f"{fewest.own.mean:.2f}",
         "claims": len(claims),
         "models": len(models),
+        "with": len(models) - len(hard),
+        "unaided": len(hard),
+        "shallow": sum(each["layers"] < 5 for each in hard),
         "deep_all": share(learned_all, len(deep)),
         "hard_fail": share(sum(each["loss"] > 0.7 for each in hard), len(hard)),
         "between": between,
@@ -234,6 +263,7 @@ def language(root: Path) -> Record:
     return {
         "table": table(["model", "form", *(f"{hops} hops" if hops > 1 else "1 hop" for hops in range(1, 5))], rows),
         "plain": likeliest("as published"),
+        "other_ways": sum(hops == 2 for _, hops in harder) - 1,
         "eight_chains": likeliest("8 chains"),
         "letter_between": f"{harder['8 chains', 2]['kinds']['letter of its own chain']:.2f}",
         "block_first": likeliest("question's block first"),
@@ -252,9 +282,10 @@ def language(root: Path) -> Record:
 
 def _one_hop(circuit: hs.Circuit) -> Record:
     """Return the numbers of a pretrained model's circuit for one hop, asked as code."""
-    card, text = circuit.card, circuit.text
+    card, text, proof = circuit.card, circuit.text, circuit.search.proof
     assert card is not None
     assert text is not None
+    assert proof is not None
     best, names = card.baselines, circuit.roles
     return {
         "paths": len(circuit.paths),
@@ -264,7 +295,9 @@ def _one_hop(circuit: hs.Circuit) -> Record:
         "faithful_mean": f"{card.own.mean:.0%}",
         "faithful_resample": f"{max(card.own.resample, 0):.0%}",
         "untrained": f"{best.untrained or 0:.0%}",
-        "right": f"{text.scores['own'].accuracy:.0%}",
+        "right": _percent(text.scores["own"].accuracy, proof.sequences),
+        "card_n": proof.sequences,
+        "few": proof.few,
         "checks": _passed(circuit),
         "damage": f"{card.completeness.whole:.0%}",
         "attribution": f"{best.attribution or 0:.0%}",
@@ -276,7 +309,11 @@ def _on_new_prompts(root: Path, circuit: str) -> Record:
     """Return how far a pretrained circuit goes alone, and the model without it, on new prompts."""
     measured = records.read(root / "results/pretrained/fresh.json", list[Fresh])
     found = next(each for each in measured if each.circuit == circuit)
-    return {"alone": str(found.alone), "without": str(found.without_rows), "fresh": found.prompts}
+    return {"alone": _share(found.alone), "without": _share(found.without_rows), "fresh": found.prompts}
+
+
+def _share(found: Share) -> str:
+    return "{:.0%} ({:.0%} to {:.0%})".format(found.value, *found.interval)
 
 
 def _own_circuit(circuit: hs.Circuit) -> Record:
@@ -298,7 +335,7 @@ def _binding(circuit: hs.Circuit) -> Record:
     assert (query, key) == ("x0=", "x0>"), "the manuscript says that this path is from a line's sign to its name"
     return {
         "bound_in": f"{layer} of {circuit.layers}",
-        "unbound": f"{path.without.mean:.2f}",
+        "unbound": _loss(path.without.mean, path.without.interval),
         "bound_paths": len(circuit.paths),
         "bound_checks": _passed(circuit),
     }
@@ -311,7 +348,8 @@ def _two_lines(root: Path) -> Record:
     for group in ("binds 1", "binds 2", "joins 1", "reads 1", "reads 2", "ends 2"):
         every, *windows = (cut for cut in found.knockouts if cut.group == group)
         most = max(windows, key=lambda cut: cut.loss)
-        inside = f"; {most.loss:.2f} if only from layers {most.first} to {most.last}" if most.loss > 0.1 else ""
+        layers = f"layers {most.first} to {most.last}: {_loss(most.loss, most.interval)}"
+        inside = f"; {layers}" if most.loss > 0.1 else ""
         alone[group.replace(" ", "_")] = _loss(every.loss, every.interval) + inside
     control = next(cut for cut in found.knockouts if cut.group == "ends 2, another chain")
     (foretold,) = records.read(root / "results/pretrained/line-order/foretold.json", list[Order])
@@ -323,7 +361,7 @@ def _two_lines(root: Path) -> Record:
         "foretold_last": _loss(foretold.without_joins, foretold.without_joins_interval),
         "seen_last": _loss(last.loss, last.loss_interval),
         "seen_first_without": _loss(first.without_joins, first.without_joins_interval),
-        "right_last": f"{last.accuracy:.0%}",
+        "right_last": _percent(last.accuracy, last.n),
         **_passed_on(root),
     }
 
@@ -341,12 +379,18 @@ def _passed_on(root: Path) -> Record:
 
     shown = {"both": end("place and name"), "place": end("place"), "name": end("name"), "value": end("value")}
     shown |= {f"last_{changed}": end(changed, last) for changed in ("place", "name")}
-    shown |= {"value_late": end("value", layer=24), "last_without": f"{last.own:.2f}", "n": str(published.chosen)}
+    shown |= {"n": f"{published.chosen} of {published.asked}", "last_n": f"{last.chosen} of {last.asked}"}
+    shown |= {"value_late": end("value", layer=24), "last_without": f"{last.own:.2f}"}
     return {f"passed_{name}": says for name, says in shown.items()}
 
 
 def _loss(mean: float, interval: tuple[float, float]) -> str:
     return f"{mean:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def _percent(accuracy: float, n: int) -> str:
+    low, high = wilson(round(accuracy * n), n)
+    return f"{accuracy:.0%} ({low:.0%} to {high:.0%})"
 
 
 def _accuracy(point: Record) -> str:
