@@ -17,7 +17,8 @@ from pathlib import Path
 import jinja2
 
 import hopscope as hs
-from studies.manuscript_numbers import Record, numbers
+from studies.manuscript_numbers import numbers
+from studies.manuscript_records import Record
 from studies.tools.command import status
 
 ROOT = Path(__file__).parents[1]
