@@ -241,10 +241,10 @@ def test_from_python_too_what_inspect_would_log_is_refused(tmp_path: Path, monke
         return HostedModel("openai-api/local/m", tmp_path, **{"base_url": "http://127.0.0.1:9/v1", **values})
 
     headers = {"Authorization": "Bearer x"}, {"x": [KEY]}
-    for arguments in (*({"default_headers": header} for header in headers), {"some_token": "x"}):
+    for arguments in (*({"default_headers": header} for header in headers), {"some_token": "x"}, {"api_key": "x"}):
         with pytest.raises(InputError, match=r"the argument \w+ holds a secret, which Inspect would write to its logs"):
             opened(arguments=arguments)
-    assert opened(arguments={"api_key": "x"}).identity == {"arguments": {}, "base_url": "http://127.0.0.1:9/v1"}
+    assert opened().identity == {"arguments": {}, "base_url": "http://127.0.0.1:9/v1"}
     for secret in ("me:word@127.0.0.1:9/v1", "127.0.0.1:9/v1?api_key=x", f"127.0.0.1:9/{KEY}/v1"):
         with pytest.raises(InputError, match="base_url holds a name, password or key") as said:
             opened(base_url=f"http://{secret}")

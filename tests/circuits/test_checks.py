@@ -58,9 +58,9 @@ def without(mean: float, rise: float = 0.5) -> Lost:
     ("parts", "pair", "not_needed"),
     [
         ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.4)), ""),
-        ({"a": without(0.3), "b": without(0.052)}, None, "b"),  # the interval of the loss contains the threshold
-        ({"a": without(0.3), "b": without(0.2, rise=0.012)}, None, "b"),  # it hardly rises
-        ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.02)), "a and b"),  # two that cancel
+        ({"a": without(0.3), "b": without(0.052)}, None, "1 of 2 parts not surely needed: b"),  # in its interval
+        ({"a": without(0.3), "b": without(0.2, rise=0.012)}, None, "1 of 2 parts not surely needed: b"),  # hardly rises
+        ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.02)), "0 of 2 parts and a pair of rows not surely"),
     ],
 )
 def test_necessity(parts: dict[str, Lost], pair: tuple[str, Measured] | None, not_needed: str) -> None:
@@ -68,7 +68,7 @@ def test_necessity(parts: dict[str, Lost], pair: tuple[str, Measured] | None, no
     assert check.passed is (not not_needed)
     assert check.numbers["not_needed"] == (1 if not_needed else 0)
     if not_needed:
-        assert check.says == f"1 of 2 parts not surely needed: {not_needed}"
+        assert check.says.startswith(not_needed)
     assert check.numbers["least"] == min(part.loss.mean for part in parts.values())
 
 
@@ -84,7 +84,7 @@ def test_an_empty_circuit_is_not_needed() -> None:
         ({"a": Rises(0.4, 0.5)}, {"a -> k": Rises(0.0, 0.5, enough=False)}, False, 0.8),  # another key of its row
         ({"a": Rises(0.2, 0.5), "b": Rises(0.2, 0.5)}, {}, False, 0.4),  # half in all, though each a quarter
         ({"a": Rises(0.4, 0.5), "b": Rises(0.0, 0.005, enough=False)}, {}, True, 0.4 / 0.505),  # b does no damage
-        ({}, {}, False, 0.0),
+        ({"a": Rises(0.3, 0.001)}, {}, False, 0.0),  # the circuit does not feel it
     ],
 )
 def test_completeness(rows: dict[str, Rises], keys: dict[str, Rises], passed: bool, whole: float) -> None:

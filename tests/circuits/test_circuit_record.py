@@ -213,7 +213,7 @@ def test_text_is_one_screen() -> None:
     assert "FAIL  sufficiency" in str(none)
     assert "neither checks nor card were measured" in str(replace(found(), checks={}, card=None))
     hasty = replace(found(), search=SearchRecord(proof=hs.CertificateConfig(sequences=64)))
-    assert "measured on 64 sequences, fewer than usual" in str(hasty)
+    assert "measured on at most 64 sequences, or 1024 if in doubt" in str(hasty)
     assert "given, not searched for" in str(hasty)
     imposed = found().imposed
     assert imposed is not None

@@ -138,7 +138,9 @@ def test_rows_and_heads_are_active_with_all_their_keys() -> None:
         (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given twice"),
         ([*PATHS, "L1.H2 >x2=average"], "must be one of keep, alike, mean, positional, identity, zero, got"),
         ([*PATHS, "L1.H2 >x2 -> x1>=mean"], "is not a path: its query must be able to"),
-        ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group must be of paths"),
+        ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group joins paths of several rows"),
+        (["L1.H1 >x1 -> x0> or L1.H1 >x1 -> x1>"], "a group joins paths of several rows"),  # one would hide the other
+        (["L2.H1 x0? -> x0?"], "its key, which is another role"),
     ],
 )
 def test_input_that_is_no_circuit_is_refused(given, says: str) -> None:

@@ -86,8 +86,11 @@ def test_where_all_chains_have_roles_the_whole_planted_circuit_is_found(tmp_path
     PromptTask("chains", tuple(map(in_chains, drawn))).write(tmp_path / "chains.jsonl")
     publish(planted(), tmp_path / "model")
     task = PromptTask.read(tmp_path / "chains.jsonl")
-    circuit = hs.LanguageModel(tmp_path / "model").find_circuit(task, effort="quick", progress=False)
+    model = hs.LanguageModel(tmp_path / "model")
+    circuit = model.find_circuit(task, effort="quick", faithfulness=0.9, progress=False)
     assert ({*circuit.parts}, circuit.certified, circuit.problem.chains) == ({*planted_paths()}, True, 4)
+    again = model.check(circuit, task, progress=False)  # with the settings of the search
+    assert (again.max_loss, again.losses) == (circuit.max_loss, circuit.losses)
 
 
 def test_a_row_that_is_off_keeps_what_is_not_on_roles() -> None:
@@ -207,6 +210,7 @@ GOOD = Prompt("When Mary met Tom", {"IO": (5, 9), "end": (14, 17)}, ("Mary", "An
         ({"roles": {"IO": (5, 9)}}, "prompts 1 and 3 need the same roles; role 'end' is only in one"),
         ({"roles": {"IO": (5, 90), "end": (14, 17)}}, r"role 'IO' of prompt 3 .* from 0 to 17, got \[5, 90\]"),
         ({"roles": {"text": (5, 9), "end": (14, 17)}}, "'text' in prompt 3 is not a role name"),
+        ({"roles": {"or": (5, 9), "end": (14, 17)}}, "'or' in prompt 3 is not a role name"),
         ({"roles": {"IO": (5, 9), "end": (14, 17), "a b": (5, 9)}}, "'a b' in prompt 3 is not a role name"),
         ({"other_chains": ({"IO": (10, 13)},)}, "prompts 1 and 3 need the same number of other chains"),
         ({"other_chains": ({"IO": (10, 13)}, {})}, "role 'IO' of prompt 3 must be in all other chains or in none"),

@@ -99,7 +99,7 @@ class TestC3:
         """One hop is learned without a curriculum, there being none to leave out; eight may fail for other reasons."""
         others = trained(4, hops=hops, curriculum=False, losses=[[loss]] * 40)
         found = judged(trained(4, hops=8, losses=[[LOW] * 8] * 40), others)["C3"]
-        assert (found.known, found.reason) == (False, "no run without the curriculum at D = 3")
+        assert (found.known, found.reason) == (False, "no run without the curriculum at D = 3 with a finite loss")
         assert judged(learners(4, *[5] * 40), plain(4, [0.75] * 40), others)["C3"].share == (40, 40)
 
 
@@ -222,6 +222,8 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     fresh = RunFolder(tmp_path / "sweep" / "ic-layers-1-seed-0")
     assert found.models[0].held_out_loss == fresh.result.models[0].held_out_loss
     assert found.models == SUMMARY.read(tmp_path / "summary.json").models
+    assert len(read(replace(more, seeds=(1,)), tmp_path).models) == 2
+    assert {model.seed for model in SUMMARY.read(tmp_path / "summary.json").models} == {0, 1, 2}  # none is forgotten
     known = {(model.made, model.seed) for model in found.models}
     assert more.left(known) == []
     other = replace(more, recipe=replace(RECIPE, learning_rate=0.1))

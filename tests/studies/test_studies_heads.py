@@ -71,8 +71,7 @@ def lose(found: list[OneModel], *places: int) -> list[OneModel]:
 
 
 def test_a_model_that_diverged_is_not_left_out():
-    """It does not do better than averaging, has the highest loss, and is not counted as a layer that does not
-    suffice."""
+    """It has the highest loss, and is not counted as a layer that does not suffice."""
     found = models(FALLING)
     assert verdicts(*lose(found, len(found) - 1), *DEEP) == ["inconclusive", "confirmed", "confirmed"]
     (first, *_) = heads.judge(HeadsResult((*lose(found, 38, 39), *DEEP)))

@@ -22,8 +22,7 @@ LAW, PLACE, HOLD = "no model learns a hop", "is position-based", "models are con
 
 
 def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ...]] | None = None) -> PlacesResult:
-    """Hops that each seed of a condition learned, and the second step's loss in models of it where rows are
-    moved."""
+    """Hops that each seed of a condition learned, and the second step's loss where rows are moved."""
     conditions = []
     for condition in STUDY.conditions[:2]:
         shares = learned.get(condition.name, ())

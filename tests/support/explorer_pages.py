@@ -130,8 +130,7 @@ def chunk_json(chunk: Any) -> dict[str, Any]:
 
 
 def browser() -> Any:
-    """A driver of Debian's chromium without a window; where it is not installed the test is skipped, or fails with
-    HOPSCOPE_REQUIRE_BROWSER=1."""
+    """A driver of Debian's chromium without a window; without it, skips, or fails with HOPSCOPE_REQUIRE_BROWSER=1."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     missing = [name for name, path in (("chromium", chromium), ("chromium-driver", driver)) if path is None]
     try:

@@ -334,8 +334,7 @@ MODEL_CASES = [
 
 
 def _solves(rng: Rng, weak: float, models: int = 1, others: float = 0.99, silent: float = 0.0) -> General:
-    """C14: every model is weaker at one of the nine points, where it never answers acceptably to a share of the
-    questions: to those that it would get wrong."""
+    """C14: every model is weaker at one of nine points: a share of the questions, which it would miss, stays open."""
     points = []
     for number in range(models):
         place = rng.integers(len(NINE))

@@ -95,8 +95,7 @@ def _plateau(rng: Rng, ratio: float, spread: float = 0.4, changed: float = 0.4) 
 
 
 def _like_themselves(rng: Rng, first: float, own: float = 0.0) -> str:
-    """A search ends in one circuit with this chance, or else in another; in a share of 70 models it ends as another of
-    the same model did."""
+    """A search ends in one circuit with this chance, or else in another; in a share of 70 models, as another did."""
     models = []
     for n in range(70):
         found, other = ((DOUBLING, SERIAL)[int(rng.random() >= first)] for _ in range(2))
@@ -122,8 +121,7 @@ def _followed(seed: int, circuits: Sequence[NamedPaths], spikes: Sequence[int], 
 
 
 def _rebuilt(rng: Rng, rebuilds: float = 0.0) -> str:
-    """Of the ten paths of twelve models some are others at each checkpoint, ever fewer, and more across a spike; spikes
-    come early."""
+    """Of the ten paths of twelve models some are others at each checkpoint, ever fewer, and more at early spikes."""
     models = []
     for seed in range(12):
         chance = 1 / np.arange(2, 10) if not rebuilds else np.full(8, 0.2)

@@ -69,8 +69,7 @@ def louder(model: Transformer, layer: int, head: int, gain: float) -> None:
 
 
 def shared_answer(spare_heads: int = 1) -> Witness:
-    """Two heads do the last of two hops, and the share of the second is so small that the loss stays below the
-    threshold without it."""
+    """Two heads do the last of two hops; without the second, the loss stays below the threshold."""
     made = witness(2, spare_heads)
     copy_head(made.transformer, LAST_OF_TWO.layer, 0, 1, 0.3)
     louder(made.transformer, LAST_OF_TWO.layer, 0, 0.7)
@@ -138,8 +137,7 @@ def _evidence(
 
 
 def sink() -> Evidence:
-    """The witness of three hops with one head more, which rests at a key of its own chain and reads nothing of it. That
-    it attends there is claimed as a path."""
+    """The witness of three hops with a head that rests at a key of its chain and reads nothing; claimed as a path."""
     known, rest = witness(3), Sink(0, 1, 5)
     path = tying_path(known.problem, rest.layer, known.transformer.shape.heads, rest.pair)
     return _evidence(with_sink(known, rest), known, {path.row: one_hot(path.key)})
@@ -179,15 +177,13 @@ def _cancelling(
 
 
 def cancelling_at_rest(patterns: Patterns) -> Evidence:
-    """Two heads that cancel. Both attend to themselves, and write what they attend to elsewhere: alone, either does
-    harm where it is uniform."""
+    """Two heads that cancel. Both attend to themselves and write what they attend to elsewhere; alone, either harms."""
     itself = torch.eye(witness(2).problem.sequence_length)
     return _cancelling(itself, lambda pattern: (pattern * (1 - itself)).sum(dim=-1), 3.0, patterns)
 
 
 def cancelling_little(patterns: Patterns) -> Evidence:
-    """Two heads that cancel. Both attend to themselves but for a little weight on the position before, and write what
-    they attend to there."""
+    """Two heads that cancel. Both put a little weight on the position before, and write what they attend to there."""
     own = torch.eye(witness(2).problem.sequence_length)
     after = torch.arange(1, len(own))
     own[after, after], own[after, after - 1] = 0.95, 0.05

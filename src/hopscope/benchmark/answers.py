@@ -110,7 +110,7 @@ class Record:
         """Probability that an accepted answer is right: 0 or 1, or in exact mode P(correct) / P(acceptable)."""
         if self.weights is None:
             return float(self.correct)
-        return self.p_correct / self.p_acceptable if self.p_acceptable > 0 else self.guess
+        return min(1.0, self.p_correct / self.p_acceptable) if self.p_acceptable > 0 else self.guess
 
     @property
     def likeliest(self) -> bool:

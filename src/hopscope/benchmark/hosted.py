@@ -75,11 +75,10 @@ class HostedModel:
         arguments = arguments or {}
         public = {key: str(value) for key, value in arguments.items() if not holds_secret({key: value})}
         for key in arguments.keys() - public:
-            if key != "api_key" and not key.startswith("aws_"):  # these are not in the logs
-                raise InputError(
-                    f"the argument {redacted(key)} holds a secret, which Inspect would write to its logs; set the "
-                    "provider's variable instead"
-                )
+            raise InputError(
+                f"the argument {redacted(key)} holds a secret, which Inspect would write to its logs; set the "
+                "provider's variable instead"
+            )
         self.name, self.identity = name, {"arguments": public, "base_url": _public(base_url)}
         self._logs, self._display = logs, display
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=RETRIES)
@@ -94,8 +93,7 @@ class HostedModel:
         """Ask each question until it is settled; `keep` gets each record as soon as it is made.
 
         Raises:
-            InputError: the mode is exact, since endpoints do not return the probability of answers that they did not
-                give.
+            InputError: the mode is exact, since endpoints do not return the probability of answers not given.
             MachineError: calls kept failing; settled questions are kept.
             KeyboardInterrupt: the run was interrupted; settled questions are kept.
         """

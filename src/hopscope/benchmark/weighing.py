@@ -27,12 +27,11 @@ number of each branch's question and the tokens of each branch; all branches hav
 Turns = Callable[[TokenIds, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]]
 """A function of the tokens of a branch and the acceptable answers. It returns the tokens that end a reply with each
 answer, and the tokens after which the reply may still become an answer."""
-BRANCHES = 4  # branches of a question that are followed at a time; more if few questions are left
+BRANCHES = 4  # branches of a question that are followed at a time, however many other questions there are
 
 
 class Thoroughness(NamedTuple):
-    """A question is done once its open branches have at most `share` of the probability found, or once `most` branches
-    were followed."""
+    """A question is done once open branches have at most `share` of the probability found, or `most` were followed."""
 
     share: float
     most: int
@@ -155,7 +154,7 @@ def weigh(
     for tree, chance in zip(trees, first, strict=True):
         tree.grow(1.0, (), chance, turns)
     while waiting := [number for number, tree in enumerate(trees) if not tree.done]:
-        chosen = [(n, *branch) for n in waiting for branch in trees[n].chosen(max(BRANCHES, batch // len(waiting)))]
+        chosen = [(n, *branch) for n in waiting for branch in trees[n].chosen(BRANCHES)]
         for length in sorted({len(tokens) for _, _, tokens in chosen}):
             alike = [branch for branch in chosen if len(branch[2]) == length]
             for start in range(0, len(alike), batch):

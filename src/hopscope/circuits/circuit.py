@@ -114,7 +114,7 @@ class Circuit:
         """Return the card, the checks and the paths as the text that `hopscope circuit` prints."""
         lines, proof = textwrap.wrap(self.headline, WIDTH), self.search.proof
         if proof and proof.sequences < CertificateConfig().sequences:
-            lines.append(f"measured on {'at most ' * bool(self.text)}{proof.sequences} sequences, fewer than usual")
+            lines.append(f"measured on at most {proof.sequences} sequences, or {proof.deciding} if in doubt")
         lines += ["given, not searched for"] * (self.search.effort is None)
         lines += ["", *card_lines(self.card)] if self.card else []
         lines += ["", *(line for check in self.checks.values() for line in check_lines(check))]

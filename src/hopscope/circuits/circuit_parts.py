@@ -44,8 +44,7 @@ class Asked:
         formulation: the formulation of the questions.
         extensions: departures from the paper's format.
         floor: highest accuracy that is possible without retrieval, by guessing or by leaving some lines unread.
-        lowest: lower end of the 95% Wilson interval of the model's accuracy; there is no circuit unless it is above
-            `floor`.
+        lowest: lower end of the 95% Wilson interval of the model's accuracy; a circuit needs it to be above `floor`.
         scores: the scores on fresh questions of the unmodified model (`full`), of the circuit with its patterns imposed
             (`imposed`) and with the model's own patterns (`own`), and with all rows switched off (`nothing`).
     """

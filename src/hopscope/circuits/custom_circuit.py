@@ -76,8 +76,8 @@ def of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple
             else:
                 whole |= found
         if len(members) > 1:
-            if len(paths) < len(members):
-                raise InputError(f"a group must be of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
+            if len({path.row for path in paths}) < len(members):
+                raise InputError(f"a group joins paths of several rows ('L2.H1 a -> b or L3.H1 a -> b'), got {part!r}")
             groups.append(PathGroup(tuple(paths), needs))
             grouped |= {*paths}
     if not keys and not whole:
@@ -109,9 +109,10 @@ def _one_part(part: Location, evaluator: Evaluator, units: Units) -> AttentionPa
         if name and name not in ROW_ABLATIONS:
             raise InputError(f"a row's ablation must be one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
         return {row: units.mean(row) if name == "mean" else Ablation(AblationKind(name or "keep")) for row in live}
-    if name or not evaluator.where.visible[path.query, path.key]:
+    if name or path.query == path.key or not evaluator.where.visible[path.query, path.key]:
         raise InputError(
-            f"{part} is not a path: its query must be able to attend to its key, and only rows and heads take =NAME"
+            f"{part} is not a path: its query must be able to attend to its key, which is another role; only rows and "
+            "heads take =NAME"
         )
     return path
 

@@ -23,8 +23,8 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 def check(folder: Path) -> tuple[Any, str, int]:
     """Verify the checksums of FOLDER: a run, a benchmark, or a folder that contains runs or benchmarks.
 
-    The exit status is 1 if a file is damaged, missing or of another run. Nothing is changed. Figures and tables, which
-    follow from the rest, are not verified.
+    The exit status is 1 if a file is damaged, missing or of another run. A finished run may lack its state and its
+    checkpoints. Nothing is changed. Figures and tables, which follow from the rest, are not verified.
 
     \b
     Examples:
@@ -52,8 +52,7 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
     it offline or mail it. If RUN has no circuit or no emergence, the page says so.
 
     Instead of runs, you can give one stored circuit, e.g. of a language model: its record, or the folder of one.
-    Its page is written beside the record. The page shows the losses that were measured without each path, and contains
-    no model.
+    Its page is written beside the record. The page shows the losses measured without each path, and contains no model.
 
     \b
     Examples:

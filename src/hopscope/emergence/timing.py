@@ -92,8 +92,7 @@ class Plateau:
         reached: the first logged step at which the validation loss is below 105% of the level; None if never.
         left: the first logged step after which the partial loss of the first hop asked for stays below 93% of the
             level (0.7 at N = 4) until that hop is learned; None while training is still on the plateau.
-        learned: for each target hop, the first logged step at which its partial loss is below 0.5 (at N = 4); None
-            if never.
+        learned: for each target hop, the first logged step at which its partial loss is below 0.5 (at N = 4), or None.
     """
 
     level: float

@@ -113,7 +113,7 @@ def search_text_circuit(
     if circuit is None:
         check_choice("effort", wanted.effort, budgets)
     origin = Origin(named.content, seed)
-    budget = budgets.get(str(wanted.effort), budgets["quick"])
+    budget = budgets.get(str((circuit.search if isinstance(circuit, Circuit) else wanted).effort), budgets["quick"])
     batch = text_batch(task, tokenizer, budget.confirming, seed, "circuit search")
     evaluator = TextEvaluator(model, tokenizer, task, batch, journal)
     check_memory(evaluator, model.size, proof)
@@ -161,8 +161,8 @@ def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
         f"{answers.lowest:.0%}), and a guess without reading gets {answers.floor:.0%}, so nothing shows that it reads; "
         "vary the right answers, ask more questions, or use a larger model"
         if answers.lowest <= answers.floor
-        else f"the model's loss is {loss:.3f}, too close to that of guessing, so no circuit was searched for; use an "
-        "easier question or a larger model"
+        else f"the model's loss is {loss:.3f}, too high for a threshold below {_HIGHEST}, so there was no search; "
+        "use an easier question or a larger model"
     )
     return Check("sufficiency", "failed", says, {"model": tidy(loss)})
 

@@ -13,6 +13,7 @@ from torch import nn
 from hopscope.checks import check_choice, check_path, check_type
 from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
@@ -82,7 +83,7 @@ class LanguageModel:
 
         Args:
             module: the module, which maps tokens [sequence, position] to logits [sequence, position, token], in single
-                precision on the CPU.
+                precision on the CPU; if its weights change later, make a new language model.
             task: a task that the module solves; a few of its prompts are used to check the parts.
             tokenizer: the tokenizer of the prompts. Like a fast tokenizer of Hugging Face, it is called with a text and
                 returns `input_ids`, `offset_mapping` and `special_tokens_mask`.
@@ -214,12 +215,14 @@ class LanguageModel:
         Args:
             circuit: a circuit, or a list of its paths, as in `hs.Model.ablate`. A head or a row instead of a path is
                 active with all that it attends to. Every other row of the model is ablated.
-            task: the task; for this and the other arguments see `find_circuit`.
+            task: the task; for other arguments see `find_circuit`. The defaults are the settings of a stored circuit.
 
         Raises:
             InputError: the model lacks a path, or the task, the tokenizer or a value cannot be used.
         """
-        wanted = settings_for(task, self.precision, None, faithfulness, seed, proof)
+        given = circuit.search if isinstance(circuit, Circuit) else SearchRecord()
+        faithfulness = given.faithfulness if faithfulness is None else faithfulness
+        wanted = settings_for(task, self.precision, None, faithfulness, seed, proof or given.proof)
         search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
         with reporting(progress, stages_display()) as shown, self._counted(shown) as report:
             return run_search(search, report)

@@ -216,7 +216,7 @@ def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
     kinds = (*_KINDS, ".py") if with_code else _KINDS
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):
-        if path.suffix in kinds and path.is_file():
+        if path.suffix in kinds and path.is_file() and not path.name.startswith("."):
             total.update(path.name.encode() + b"\0")
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())

@@ -47,7 +47,8 @@ class TextTask:
     @property
     def name(self) -> str:
         """The task's name, for files."""
-        changed = "".join(f"-{name}-{value}" for name, value in sorted(self.extensions.changed().items()))
+        changed = f"-{self.chains}-chains" if self.chains != PAPER_CHAINS else ""
+        changed += "".join(f"-{name}-{value}" for name, value in sorted(self.extensions.changed().items()))
         return f"{self.formulation}-{self.hops}-hops{changed}"
 
     @property

@@ -111,8 +111,7 @@ class HookedModel(ABC):
     ) -> Queried:
         """Return the stream before layer `stop` (None: after the last layer), given the stream before layer `start`.
 
-        Layers count from 0. `reads` is the number of last positions at which the model's last block is computed; None
-        for all positions.
+        Layers count from 0. `reads`: the number of last positions at which the last block is computed; None for all.
         """
         return self.run_layers(x, range(start, self.shape.layers if stop is None else stop), hooks, reads)
 

@@ -91,7 +91,8 @@ def read(preset: Preset, folder: Path) -> Reproduction:
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
     depth, models = section_7.read(preset.depth, folder), read_models(preset.models, folder)
     swept = {setup.name for setup in preset.depth.setups()}
-    alone = [TrainedModel.of(model.run)[model.number] for model in models.models if model.setup.name not in swept]
+    plain = [each for each in models.models if each.setup.name not in swept and each.setup.problem.asked is None]
+    alone = [TrainedModel.of(model.run)[model.number] for model in plain]
     simulated = section_5.simulated(preset.simulated_hops)
     theory = section_5.TheoryResult(preset.name, preset.depth.hops, simulated, (*depth.models, *alone))
     benchmark = section_4.read(preset.questions, folder)

@@ -194,7 +194,8 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     in_order = [(made(setup), setup.seeds[0]) for setup in study.setups()]
     models = tuple(known[key] for key in in_order if key in known)
     if models:
-        SUMMARY.write(folder / "summary.json", DepthSummary(models))
+        others = (model for key, model in known.items() if key not in in_order)  # of other seeds, depths, ...
+        SUMMARY.write(folder / "summary.json", DepthSummary((*models, *others)))
     return DepthResult(study, models, at)
 
 

@@ -46,7 +46,7 @@ def _curriculum_is_needed(
 ) -> Finding:
     losses = [model.loss for model in without if model.loss is not None]
     if not losses:
-        return Finding("C3", reason=f"no run without the curriculum at D = {CLAIMED_HOPS}")
+        return Finding("C3", reason=f"no run without the curriculum at D = {CLAIMED_HOPS} with a finite loss")
     failed = sum(loss > FAILED for loss in losses)
     numbers = f"{failed} of {len(losses)} runs above {FAILED}, the lowest at {min(losses):.3f}"
     pairs = [model.loss > FAILED for model in without if model.loss is not None and _has_control(model, with_ic)]
@@ -72,7 +72,7 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: 
     forbidden = sum(model.forbidden(hop) for model in runs for hop in hops if model.learned(hop))
     turned = min((sign_test([row[hop - 1] - row[hop - 2] for row in table], "greater") for hop in hops[1:]), default=1)
     fewer = all(earlier > later for earlier, later in pairwise(totals)) and len(totals) > 1
-    trend, depth = _trend(table), max((_needs_depth(runs, hop) for hop in hops), default=1.0)
+    trend, depth = _trend(table), max((_needs_depth(runs, hop) for hop in hops[1:]), default=1.0)
     said: General = "open"
     if turned < SURELY or forbidden:
         said = "does not hold"

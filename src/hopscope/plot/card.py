@@ -125,9 +125,9 @@ def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss:
             name = f"{name} (below {left:.2g})"
         for row, (_, losses) in enumerate(bars):
             if number < len(losses):
-                loss, (low, high) = losses[number], losses[number].interval
-                spread = [[max(loss.mean - low, 0)], [max(high - loss.mean, 0)]]
-                axes.barh(row + (0.4 * number - 0.2) * bool(names[1]), max(loss.mean, left), height=0.36,
+                end, (low, high) = max(losses[number].mean, left), losses[number].interval
+                spread = [[max(end - low, 0)], [max(high - end, 0)]]
+                axes.barh(row + (0.4 * number - 0.2) * bool(names[1]), end, height=0.36,
                           color=color, xerr=spread, error_kw={"elinewidth": 0.7, "ecolor": INK},
                           label=name if row == 0 else None)  # fmt: skip
     axes.axvline(max_loss, color=VERMILION, linewidth=1.0, linestyle="--", label=f"threshold {max_loss:.3g}")

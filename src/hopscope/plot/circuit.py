@@ -202,8 +202,7 @@ def appendix_c(
     Args:
         maps: mean attention, with roles by number, as from `hs.Model.attention()`.
         problem: the problem that the roles belong to.
-        circuit: a circuit whose paths are framed, in red for the Appendix E procedure and dotted for own patterns; None
-            for no frames.
+        circuit: its paths are framed, in red for Appendix E and dotted for own patterns; None for no frames.
     """
     from matplotlib.patches import Rectangle
 

@@ -66,10 +66,9 @@ class Prompt:
             raise InputError(f"{which} has no roles; name the words between which attention is followed")
         places = [place for roles in (self.roles, *self.other_chains) for place in roles.items()]
         for role, (start, end) in places:
-            if not _ROLE.fullmatch(role) or role == TEXT:
-                raise InputError(
-                    f"{role!r} in {which} is not a role name; use up to 24 letters, digits or _+-.?, not {TEXT!r}"
-                )
+            if not _ROLE.fullmatch(role) or role in (TEXT, "or"):
+                rule = f"use up to 24 letters, digits or _+-.?, not {TEXT!r} or 'or'"
+                raise InputError(f"{role!r} in {which} is not a role name; {rule}")
             if not 0 <= start < end <= length or not self.prompt[start:end].strip(" "):
                 raise InputError(
                     f"role {role!r} of {which} must be characters of the prompt, from 0 to {length}, got {[start, end]}"
@@ -138,6 +137,8 @@ class PromptTask:
             if [*map(set, prompt.other_chains)] != [*map(set, first.other_chains)]:
                 raise InputError(f"prompts 1 and {number} need the same number of other chains, with the same roles")
         final = self.problem.names[-1]
+        if final == ANSWER and any(p.roles.get(ANSWER, (0, len(p.prompt)))[1] < len(p.prompt) for p in self.prompts):
+            raise InputError(f"role {ANSWER!r} must end every prompt; rename it")
         if any(final in chain for chain in first.other_chains):
             raise InputError(f"role {final!r} ends the prompts, so no other chain can have it; leave it out there")
 
@@ -306,7 +307,7 @@ def code(count: int = 512, seed: int = 0, hops: int = 1, lines: LineOrder = "blo
 
     Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`. The link
     between two symbols has a role only if the second is a number, since the token of a letter includes the space.
-    `lines` is the order of the lines, as in `hs.Extensions`.
+    `lines` is the order of the lines, as in `hs.Extensions`. No prompt comes twice, so there may be fewer than `count`.
     """
     above, names = "# Python\n", text_role_names(hops)
     linked = {f"x{hop}=" for hop in range(hops - 1)}

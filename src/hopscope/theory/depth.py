@@ -88,7 +88,7 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)
-    shorter = replace(problem, hops=hop, order=order, curriculum=True, asked=None)
+    shorter = replace(problem, hops=hop, order=order, position="token", curriculum=True, asked=None)
     return minimum_in_order(shorter, head_a_row=head_a_row)
 
 

@@ -195,8 +195,7 @@ class EnsemblePart:
 
     @torch.no_grad()
     def _step(self, rate: float, alike: bool) -> None:
-        """Update the weights and drop the gradients. `rate` is the highest rate; models with a lower rate take a
-        smaller step."""
+        """Update the weights and drop the gradients. Models with a rate below `rate` take smaller steps."""
         if self._recipe.clip is not None:
             clip_gradients(self._parameters, self._recipe.clip, self.transformer.models)
         if not self.left.all():

@@ -119,7 +119,7 @@ class RunFolder:
         self.path = check_path("a run", path)
         self.record = _RUN.read(self.path / "run.json")
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
-        self.setup = Setup(self.path.name, self.problem, self.recipe, self.seeds)
+        self.setup = Setup(self.path.resolve().name, self.problem, self.recipe, self.seeds)
         self.execution, self.hash = self.record.execution, self.setup.content_hash
 
     @classmethod

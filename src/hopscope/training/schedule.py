@@ -151,8 +151,7 @@ class Schedule:
         return first if self.recipe.schedule != "decay-when-learned" else max(first, min(start, end - 1))
 
     def _ready_at(self, model: Milestones) -> int | None:
-        """Return the step at which a model is ready for its decay under `decay-when-learned`; None if not ready yet, or
-        for other schedules."""
+        """Return the step at which a model is ready for its decay under `decay-when-learned`, or None."""
         if self.recipe.schedule != "decay-when-learned":
             return None
         return model.learned_at if self.recipe.prune_every is None else model.pruning_finished_at

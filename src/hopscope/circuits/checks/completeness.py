@@ -88,11 +88,14 @@ def completeness(
     """
     felt = [{name: rise for name, rise in of.items() if rise.circuit > COUNTS * max_loss} for of in (rows, keys)]
     both, short = [*rows.values(), *sets], [name for of in felt for name, rise in of.items() if not rise.enough]
-    whole = sum(rise.model for rise in both) / max(sum(rise.circuit for rise in both), 1e-12)
+    damage = sum(rise.circuit for rise in both) if any(felt) else 0.0
+    whole = sum(rise.model for rise in both) / damage if damage > 0 else 0.0
     worst = [min((rise.model / rise.circuit for rise in of.values()), default=0.0) for of in felt]
     says = f"knocked out of the model, parts of the circuit do {whole:.0%} of the damage that they do in the circuit"
+    if damage <= 0:
+        says = "no part of the circuit does clear damage when it is removed from the circuit"
     if short:
         says += f"; something else steps in for {counted(len(short), 'part')}: {'; '.join(short)}"
-    passed = any(felt) and whole >= _WHOLE and not short
+    passed = whole >= _WHOLE and not short
     numbers = {"whole": whole, "worst_row": worst[0], "worst_key": worst[1]}
     return Check("completeness", "passed" if passed else "failed", says, numbers)

@@ -96,7 +96,7 @@ def _curve(evidence: Evidence, order: list[HeadRow], by_score: list[HeadRow]) ->
     candidates = [evidence.base | {row: evidence.off[row] for row in order[: len(order) - size]} for size in sizes]
     for more in sorted({round(len(rest) ** (point / _SIZES)) for point in range(_SIZES + 1)} if rest else set()):
         sizes.append(len(order) + more)
-        candidates.append(evidence.own | dict.fromkeys(rest[:more], KEEP))
+        candidates.append(evidence.own | dict.fromkeys(rest[:more], KEEP) if more < len(rest) else {})
     return Curve(tuple(zip(sizes, _faithful(evidence, candidates), strict=True)))
 
 

@@ -50,14 +50,16 @@ def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measu
     not_needed = [
         name for name, lost in parts.items() if lost.loss.interval[0] <= max_loss or lost.rise.interval[0] <= lost.due
     ]
+    few = f"{len(not_needed)} of {len(parts)} parts"
     if pair and pair[1].interval[1] < max_loss:
         not_needed.append(pair[0])
+        few += " and a pair of rows"
     if not parts:
         return Check("necessity", "failed", "the circuit is empty")
     least = min((lost.loss for lost in parts.values()), key=lambda loss: loss.mean)
     says = f"without any one of its {len(parts)} rows and keys the loss is at least {least.mean:.3f}"
     if not_needed:
-        says = f"{len(not_needed)} of {len(parts)} parts not surely needed: {'; '.join(not_needed)}"
+        says = f"{few} not surely needed: {'; '.join(not_needed)}"
     numbers = {"least": least.mean, "not_needed": float(len(not_needed))}
     if pair:
         numbers["best_pair"] = pair[1].mean

@@ -68,7 +68,8 @@ def right_keys(rows: Sequence[ImposedRow]) -> Check:
         for row in rows
         if row.faithfulness < _FAITHFUL or row.better or row.as_good > _INDIFFERENT * row.others
     ]
-    says = f"each of {len(rows)} rows serves with its own key, and no other key serves it as well"
+    says = f"each of {len(rows)} rows serves with its own key, and at most half of its other keys serve it as well"
+    says = says if rows else "no row of the circuit has a path"
     if wrong:
         says = f"{len(wrong)} of {len(rows)} rows attend elsewhere, or other keys serve as well: {'; '.join(wrong)}"
     least = min((row.faithfulness for row in rows), default=0.0)

@@ -66,7 +66,7 @@ class SearchBudget:
         growing: number of random orders in which a circuit is grown from no rows.
         sequences: number of sequences for most decisions.
         confirming: number of sequences for the last decisions, including the `sequences` above.
-        deciding: number of other sequences, used if `confirming` do not show whether a loss is within a limit.
+        deciding: number of further sequences, the same for every seed, used if `confirming` do not decide.
         every_subset: all subsets of a circuit are tried if it has at most this many rows (13 rows: 8,192 trials).
         pairs: all parts one or two rows smaller are tried if it has at most this many rows (30 rows: 465 trials).
         margin: number of standard errors that are added to a loss in the last decisions.
