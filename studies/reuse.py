@@ -10,6 +10,9 @@ The rule was written before the run (docs/studies/plans/2026-12-01-reuse.md). Pr
 checks could have read are left out.
 
     python -m studies.reuse models/Qwen2.5-Coder-1.5B-Instruct results/pretrained/qwen-code-chains-1 runs/reuse
+
+Heads can also be given as a JSON file of layers and heads, both from 1. `--control D` names the D at which they were
+found (2026-12-01-two-hops.md).
 """
 
 from __future__ import annotations
@@ -123,11 +126,17 @@ def add_layers(model: hs.LanguageModel, heads: Collection[Head], hops: int) -> l
     return [Added(layers[0] + 1, layers[-1] + 1, share) for layers, share in found]
 
 
-def table(found: Sequence[Reuse]) -> str:
-    """Return a Markdown table with a row for each D."""
+def heads_of(path: Path) -> set[Head]:
+    """Return the heads of the circuit in a folder, or those that a JSON file lists as layer and head, both from 1."""
+    named = records.read(path, list[Head]) if path.is_file() else hs.Circuit.load(path / "circuit.json").used_heads
+    return {(layer - 1, head - 1) for layer, head in named}
+
+
+def table(found: Sequence[Reuse], control: int) -> str:
+    """Return a Markdown table with a row for each D; at `control`, the heads were found."""
     rows = []
     for each in found:
-        answer = each.answer if each.hops > 1 else "(control)"
+        answer = f"{each.answer} (control)" if each.hops == control else each.answer
         best, least = _best(each.only_random), _least(each.without_random)
         rows.append(
             [each.hops, f"{each.accuracy:.2f}", f"{each.guess:.2f}", each.only, best, each.without, least, answer]
@@ -148,14 +157,14 @@ def main() -> None:
     """Measure what is missing, one D after the other, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m studies.reuse", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", help="the folder of the language model")
-    parser.add_argument("circuit", type=Path, help="the folder of its stored circuit")
+    parser.add_argument("circuit", type=Path, help="the folder of its stored circuit, or a JSON file of heads")
     parser.add_argument("folder", type=Path, help="where reuse.json and table.md are written")
     parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3], metavar="D")
+    parser.add_argument("--control", type=int, default=1, metavar="D", help="the D at which the heads were found")
     parser.add_argument("--add-layers", type=int, metavar="D", help="measure at this D which layers lack heads")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     asked = parser.parse_args()
-    circuit, file = hs.Circuit.load(asked.circuit / "circuit.json"), asked.folder / "reuse.json"
-    heads = {(layer - 1, head - 1) for layer, head in circuit.used_heads}
+    heads, file = heads_of(asked.circuit), asked.folder / "reuse.json"
     found = records.read(file, list[Reuse]) if file.exists() else []
     model = hs.LanguageModel(asked.model, precision=asked.precision)
     for hops in asked.hops:
@@ -167,7 +176,7 @@ def main() -> None:
         added = add_layers(model, heads, asked.add_layers)
         records.write(asked.folder / f"{asked.add_layers}-hops-layers.json", added)
         save(reuse(found, added, asked.add_layers), asked.folder / "reuse")
-    (asked.folder / "table.md").write_text(text := table(sorted(found, key=lambda each: each.hops)))
+    (asked.folder / "table.md").write_text(text := table(sorted(found, key=lambda each: each.hops), asked.control))
     print(text)
 
 
