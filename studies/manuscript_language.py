@@ -10,6 +10,7 @@ from studies.addresses import Addresses
 from studies.knockouts import Knockouts
 from studies.line_order import Order
 from studies.manuscript_records import Record, read, study
+from studies.reuse import Reuse, heads_of
 from studies.tools import records
 from studies.tools.fresh import Fresh, Share
 from studies.tools.inference import share_in_words as share
@@ -54,6 +55,7 @@ def language(root: Path) -> Record:
         **_on_new_prompts(root, "qwen-code-1"),
         **_own_circuit(hs.Circuit.load(root / "results/own-model/three-hops/circuit.json")),
         **_two_lines(root),
+        **_reused(root),
         **_binding(hs.Circuit.load(root / "results/pretrained/qwen-code-chains-1/circuit.json")),
     }
 
@@ -116,6 +118,26 @@ def _binding(circuit: hs.Circuit) -> Record:
         "unbound": _loss(path.without.mean, path.without.interval),
         "bound_paths": len(circuit.paths),
         "bound_checks": _passed(circuit),
+    }
+
+
+def _reused(root: Path) -> Record:
+    """Return how far the heads of one hop, and those that a search at two hops keeps, go at one hop and two."""
+    folder, circuit = root / "results/pretrained/reuse", root / "results/pretrained/qwen-code-chains-1"
+    one, two = heads_of(circuit), heads_of(folder / "two-hops" / "heads.json")
+    (at_two,) = (each for each in records.read(folder / "reuse.json", list[Reuse]) if each.hops == 2)
+    found = {each.hops: each for each in records.read(folder / "two-hops" / "reuse.json", list[Reuse])}
+    return {
+        "one_heads": len(one),
+        "one_alone": _share(at_two.only),
+        "one_without": _share(at_two.without),
+        "one_guess": f"{at_two.guess:.0%}",
+        "two_heads": len(two),
+        "two_shared": len(one & two),
+        "two_alone": _share(found[2].only),
+        "two_at_one": _share(found[1].only),
+        "two_random": f"{max(share.value for hops in (1, 2) for share in found[hops].only_random):.0%}",
+        "two_n": found[2].prompts,
     }
 
 
