@@ -241,5 +241,5 @@ STUDY = Study(
     run,
     judge,
     conditions.table,
-    conditions=lambda study: [condition.name for condition in study.conditions],
+    conditions=conditions.names,
 )

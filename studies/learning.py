@@ -119,5 +119,5 @@ STUDY = Study(
     run,
     judge,
     table,
-    conditions=lambda study: [condition.name for condition in study.conditions],
+    conditions=conditions.names,
 )

@@ -201,5 +201,5 @@ STUDY = Study(
     run,
     judge,
     table,
-    conditions=lambda study: [condition.name for condition in study.conditions],
+    conditions=conditions.names,
 )

@@ -223,6 +223,11 @@ def nothing_beyond(claim: str, found: Sequence[Condition]) -> Judgement:
     return never(hypothesis, observed, n, happened=bool(broken), rare=0.5, lacking=lacking)
 
 
+def names(study: Any) -> list[str]:
+    """Return the names of the `conditions` of a study, which can be trained separately."""
+    return [condition.name for condition in study.conditions]
+
+
 def table(found: Conditions) -> str:
     """Return a Markdown table of when each condition with a finished seed learned each hop. Quantiles are over all
     seeds, including the seeds that never learn."""
