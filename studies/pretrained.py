@@ -1,8 +1,8 @@
 """Do the circuits of pretrained language models look like those of models that were trained on the problem?
 
 The study trains and searches nothing: it compares stored circuits. With `--models`, it first measures the circuits of
-pretrained models again, on new prompts (`studies.tools.fresh`). The circuits are those of pretrained models
-(`results/pretrained/*/circuit.json`), of the paper's transformers A to D, and of our own text models
+pretrained models that `fresh.json` lacks, on new prompts (`studies.tools.fresh`). The circuits are those of pretrained
+models (`results/pretrained/*/circuit.json`), of the paper's transformers A to D, and of our own text models
 (`python -m studies text`). A path has one of four kinds, by the roles at its ends:
 
 - `binds`: within one line, such as from a value to its name; in induction, from a word to the word before it.

@@ -242,7 +242,7 @@ def test_from_python_too_what_inspect_would_log_is_refused(tmp_path: Path, monke
 
     headers = {"Authorization": "Bearer x"}, {"x": [KEY]}
     for arguments in (*({"default_headers": header} for header in headers), {"some_token": "x"}, {"api_key": "x"}):
-        with pytest.raises(InputError, match=r"the argument \w+ holds a secret, which Inspect would write to its logs"):
+        with pytest.raises(InputError, match=r"the argument \w+ holds a secret, which an error or a log could repeat"):
             opened(arguments=arguments)
     assert opened().identity == {"arguments": {}, "base_url": "http://127.0.0.1:9/v1"}
     for secret in ("me:word@127.0.0.1:9/v1", "127.0.0.1:9/v1?api_key=x", f"127.0.0.1:9/{KEY}/v1"):

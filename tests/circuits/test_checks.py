@@ -60,7 +60,7 @@ def without(mean: float, rise: float = 0.5) -> Lost:
         ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.4)), ""),
         ({"a": without(0.3), "b": without(0.052)}, None, "1 of 2 parts not surely needed: b"),  # in its interval
         ({"a": without(0.3), "b": without(0.2, rise=0.012)}, None, "1 of 2 parts not surely needed: b"),  # hardly rises
-        ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.02)), "0 of 2 parts and a pair of rows not surely"),
+        ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.02)), "a pair of rows not surely needed: a and b"),
     ],
 )
 def test_necessity(parts: dict[str, Lost], pair: tuple[str, Measured] | None, not_needed: str) -> None:

@@ -59,7 +59,7 @@ class HostedModel:
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect finds no such model or no key, or it would log a secret in an argument or the address.
+        InputError: Inspect finds no such model or no key, or an argument or the address holds a secret.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HostedModel:
         public = {key: str(value) for key, value in arguments.items() if not holds_secret({key: value})}
         for key in arguments.keys() - public:
             raise InputError(
-                f"the argument {redacted(key)} holds a secret, which Inspect would write to its logs; set the "
+                f"the argument {redacted(key)} holds a secret, which an error or a log could repeat; set the "
                 "provider's variable instead"
             )
         self.name, self.identity = name, {"arguments": public, "base_url": _public(base_url)}

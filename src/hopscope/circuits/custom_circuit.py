@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, AblationKind, Interventions, one_hot
+from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.errors import InputError
@@ -123,4 +123,4 @@ def _attending(row: HeadRow, keys: Sequence[int], units: Units) -> Ablation:
     falling = tuple(sorted(keys, key=lambda key: -weights[key]))
     if len(falling) > 1:
         return Ablation(AblationKind.MIXTURE, falling, tuple(weights[key] or 1e-6 for key in falling))
-    return IDENTITY if falling == (row.query,) else one_hot(*falling)
+    return one_hot(*falling)

@@ -231,7 +231,7 @@ class Model:
                 attends to, or replaced as stated, as in `L1.H1 x0?=mean`. Every other row of the model is uniform.
             max_loss: the largest mean squared error that the circuit may have; by default that of its record, or the
                 paper's 0.05.
-            seed: the seed of the sequences and random draws; with the seed of its search, a circuit has the same card.
+            seed: the seed of the sequences and random draws; a found circuit gets its own card with its search's seed.
             proof: the numbers of sequences and random draws for the checks and the card.
             progress: whether to show progress, or a function of the stage, the stages done and the number of stages.
 

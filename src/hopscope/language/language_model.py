@@ -215,7 +215,7 @@ class LanguageModel:
         Args:
             circuit: a circuit, or a list of its paths, as in `hs.Model.ablate`. A head or a row instead of a path is
                 active with all that it attends to. Every other row of the model is ablated.
-            task: the task; for other arguments see `find_circuit`. The defaults are the settings of a stored circuit.
+            task: the task; see `find_circuit` for the rest. A stored circuit keeps its settings, except for the seed.
 
         Raises:
             InputError: the model lacks a path, or the task, the tokenizer or a value cannot be used.

@@ -138,7 +138,7 @@ class PromptTask:
                 raise InputError(f"prompts 1 and {number} need the same number of other chains, with the same roles")
         final = self.problem.names[-1]
         if final == ANSWER and any(p.roles.get(ANSWER, (0, len(p.prompt)))[1] < len(p.prompt) for p in self.prompts):
-            raise InputError(f"role {ANSWER!r} must end every prompt; rename it")
+            raise InputError(f"role {ANSWER!r} means the last token; end every prompt with it, or rename it")
         if any(final in chain for chain in first.other_chains):
             raise InputError(f"role {final!r} ends the prompts, so no other chain can have it; leave it out there")
 

@@ -53,7 +53,7 @@ def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measu
     few = f"{len(not_needed)} of {len(parts)} parts"
     if pair and pair[1].interval[1] < max_loss:
         not_needed.append(pair[0])
-        few += " and a pair of rows"
+        few = f"{few} and a pair of rows" if len(not_needed) > 1 else "a pair of rows"
     if not parts:
         return Check("necessity", "failed", "the circuit is empty")
     least = min((lost.loss for lost in parts.values()), key=lambda loss: loss.mean)
