@@ -11,8 +11,7 @@ from hopscope.theory.path_flow import Delivery, deliver
 def check_delivery(evidence: Evidence) -> Check:
     """Follow the flow of information along the paths that matter.
 
-    A path matters if it is in a group, or if the loss of the circuit or of the model rises by a fifth of the threshold
-    when its row is switched off.
+    A path matters if it is in a group, or if a loss (circuit or model) rises by a fifth of the threshold without it.
     """
     if (scene := evidence.evaluator.scene) is None:
         return delivery(None)

@@ -52,8 +52,7 @@ class Lost(NamedTuple):
 class Evidence:
     """A circuit on fresh sequences, with the losses that its checks and its card are judged by.
 
-    `fresh` has the losses, and `evaluator` is the model on all their sequences. `own` is the circuit with own patterns,
-    and `base` is the circuit that the checks judge.
+    `fresh` has the losses, `evaluator` the model on all their sequences; checks judge `base`; `own` has own patterns.
 
     Args:
         evaluator: the model, on any batch; only its transformer and problem are used.

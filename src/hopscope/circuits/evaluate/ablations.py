@@ -98,8 +98,7 @@ class Ablation:
 
     Args:
         kind: the kind of ablation.
-        keys: role numbers: the key of `ONE_HOT`, the keys of `MIXTURE`, the removed keys of `KNOCK_OUT` and `MOVED`, or
-            the keys that stay in `ALIKE`.
+        keys: role numbers: of `ONE_HOT` and `MIXTURE`, those removed by `KNOCK_OUT` and `MOVED`, or kept by `ALIKE`.
         weights: for `MIXTURE`, one weight per key; for `MEAN`, one weight per relation (see `coordinates`).
 
     Raises:

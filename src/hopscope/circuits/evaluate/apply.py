@@ -68,8 +68,7 @@ class PatternCache:
     def factor(self, ablations: HeadAblations) -> Float[Tensor, "batch query key"]:
         """Return the factor of the base for every query and key: 0 where attention is not allowed.
 
-        A query without an ablation has equal factors for all allowed keys. Rows sum to 1, unless one of the ablations
-        starts from the model's own pattern.
+        A query without an ablation has equal factors for all allowed keys. Rows sum to 1 unless own patterns are kept.
         """
         if ablations in self._factors:
             self._factors[ablations] = self._factors.pop(ablations)  # the most recently used entry comes last

@@ -16,8 +16,7 @@ _NOTHING = 1e-6
 
 
 class SharedKeys(NamedTuple):
-    """For every position, the keys that it treats alike in all chains; `whole` marks the positions for which these are
-    all keys in chains except themselves."""
+    """The keys that each position treats alike in all chains; `whole` marks positions where these are all others."""
 
     keys: Bool[Tensor, "batch key key"]
     whole: Bool[Tensor, "batch key 1"]

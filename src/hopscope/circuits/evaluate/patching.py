@@ -109,8 +109,7 @@ def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Col
     """Return the highest rise of a hop's loss if one layer's attention is taken from a run with moved rows.
 
     Of the rises by pattern and by writing, only the lower one counts, because each of the two can have harmless causes.
-    The rise by choice always counts. The result is None in text, and for a problem with only one chain, in which rows
-    cannot move. `layers` count from 0.
+    The rise by choice always counts. The result is None in text, and for a single chain. `layers` count from 0.
     """
     pairs = range(1, evaluator.problem.hops + 1) if evaluator.problem.chains > 1 else ()
     places = [elsewhere for elsewhere in map(evaluator.elsewhere, pairs) if elsewhere is not None]

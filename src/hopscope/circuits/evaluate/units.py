@@ -38,8 +38,7 @@ class Units:
 
     Attributes:
         rows: the rows that can reach an answer.
-        base: interventions on all rows of the model, from which a search starts; at first, these rows keep their own
-            patterns and all other rows are uniform.
+        base: interventions from which a search starts; at first, these rows keep their patterns and others are uniform.
         maps: role maps of the unmodified model.
         visible: whether the first role can attend to the second.
         problem: the problem that the model answers.
@@ -96,8 +95,7 @@ class Units:
         """Return the ways to switch off a row, simplest first.
 
         Every row can be uniform or the identity. A chain-agnostic row can also get its mean by role or by position,
-        which does not depend on the chains. In a pretrained model, the only way is `uniform`, which there means
-        the row's own pattern made chain-agnostic.
+        which does not depend on the chains. Pretrained models have `uniform` only: the row's pattern, chain-agnostic.
         """
         if self.off_is_alike:
             return [UNIFORM]
