@@ -74,9 +74,9 @@ class HostedModel:
     ) -> None:
         arguments = arguments or {}
         public = {key: str(value) for key, value in arguments.items() if not holds_secret({key: value})}
-        for key in arguments.keys() - public:
+        if secrets := arguments.keys() - public:
             raise InputError(
-                f"the argument {redacted(key)} holds a secret, which an error or a log could repeat; set the "
+                f"the argument {redacted(min(secrets))} holds a secret, which an error or a log could repeat; set the "
                 "provider's variable instead"
             )
         self.name, self.identity = name, {"arguments": public, "base_url": _public(base_url)}

@@ -62,7 +62,8 @@ class Finding:
 
     Args:
         id: the claim, one of `CLAIMS`.
-        as_the_paper: the outcome with the paper's models and measure: `yes`, `no`, `2 of 3`, `theorem, checked` ...
+        as_the_paper: the outcome with the paper's own models and measure: `yes`, `no`, `2 of 3`, `theorem, checked` or
+            `not run`.
         numbers: our numbers by the paper's measure, as text, to compare with the paper's numbers.
         reason: one sentence on why the outcome is `no`, or why a column is not run.
         in_general: the verdict in general.

@@ -194,7 +194,7 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     in_order = [(made(setup), setup.seeds[0]) for setup in study.setups()]
     models = tuple(known[key] for key in in_order if key in known)
     if models:
-        others = (model for key, model in known.items() if key not in in_order)  # of other seeds, depths, ...
+        others = (model for key, model in known.items() if key not in in_order)  # of other seeds
         SUMMARY.write(folder / "summary.json", DepthSummary((*models, *others)))
     return DepthResult(study, models, at)
 
